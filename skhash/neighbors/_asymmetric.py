@@ -52,6 +52,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         codes of the queries are asked for; or, of an index with a decoder and vectors,
         those of the smallest scores by the decoder, and compares their vectors. The
         answer is then that among these. None compares all, and is exact.
+    searched_share : float, default=1.0
+        Share of the codes that `kneighbors` compares by a decoder of whole bytes; see
+        the notes. 1.0 compares all, and is exact.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes, as in
         `HammingNeighbors`.
@@ -102,6 +105,19 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     search adds up bounds of 8 bits first, for 16 to 64 codes at a time, and then scores
     what they leave.
 
+    There, a `searched_share` below 1 is for millions of codes of
+    ``LinearDecoder(start="residual")``, whose first byte says most. Codes are laid out
+    in blocks of 512, in the order of two bytes: the first, and that of the others whose
+    entries in the codebook vary most. A search is of the blocks that hold the lists
+    nearest to the query, a list being the codes that have both bytes in common
+    (inverted multi-index, [1]_). The place of each code adds 8 bytes of memory. At
+    least 32 768 codes are searched, and all of them for radii, and where those that may
+    be found are fewer than `n_neighbors` in the share, or less than half of all.
+
+    References
+    ----------
+    .. [1] A. Babenko, V. Lempitsky, "The inverted multi-index", CVPR 2012.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -130,6 +146,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         "metric": [StrOptions(set(METRICS))],
         "error_weight": [Interval(Real, 0, None, closed="left")],
         "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
+        "searched_share": [Interval(Real, 0, 1, closed="right")],
         "packed": ["boolean"],
         "n_jobs": [None, Integral],
     }
@@ -142,6 +159,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         metric="euclidean",
         error_weight=0.25,
         n_candidates=None,
+        searched_share=1.0,
         packed=False,
         n_jobs=None,
     ):
@@ -150,6 +168,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         self.metric = metric
         self.error_weight = error_weight
         self.n_candidates = n_candidates
+        self.searched_share = searched_share
         self.packed = packed
         self.n_jobs = n_jobs
 
@@ -380,8 +399,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         searches so far. Memory-mapped files count.
         """
         store = self._fitted_store()
-        made = store.codes_key.get("blocks")
-        return store.nbytes + (made.blocks.nbytes if made else 0)
+        made = map(store.codes_key.get, ("blocks", "lists"))
+        codes = [codes for codes, _ in filter(None, made)]
+        return store.nbytes + sum(it.blocks.nbytes + it.order.nbytes for it in codes)
 
     @property
     def vectors_(self):
@@ -480,7 +500,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"{decoder.metric!r}; fit again."
             )
         codes = store["words"].view(np.uint8), store["levels"]
-        return CodeScorer(decoder, *codes, self.n_jobs, store.codes_key)
+        options = self.n_jobs, store.codes_key, self.searched_share
+        return CodeScorer(decoder, *codes, *options)
 
 
 def nearest_number(value, dtype):

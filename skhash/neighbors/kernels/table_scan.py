@@ -32,14 +32,20 @@ from skhash.neighbors.kernels.byte_tables import (
     find_low,
     write_steps,
 )
-from skhash.neighbors.kernels.heap import replace_top
+from skhash.neighbors.kernels.heap import comes_before, replace_top
 from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
-# the row of the levels, if they have some; n : their number; items (256, 1) or
+# the row of the levels, if they have some; n : their number; order (n,) : int64, their
+# positions by place in the blocks, or (0,) where these are the same; items (256, 1) or
 # (256, 2) : float32, of the levels; least : the least of 1 / factor, or 0; floor :
 # float32.
-Codes = namedtuple("Codes", "blocks n items least floor")
+Codes = namedtuple("Codes", "blocks n order items least floor")
+# Lists of codes in the order of their first byte and another one: other : int, which;
+# values (n_lists, 2) : uint8, of both, those of the codes of the first block, then of
+# the second, and so on; items (n_lists, 1) or (n_lists, 2) : float32; starts
+# (n_blocks + 1,) : int64, where those of a block begin.
+Lists = namedtuple("Lists", "other values items starts")
 # Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
 # float32; lowest (2 * n_rows,) : float32; tables (queries, n_rows, ENTRIES) : uint8;
 # scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
@@ -73,10 +79,34 @@ def fill_blocks(packed, levels, blocks):
             rows[n_bytes, column] = levels[i]
 
 
+@kernel
+def least_by_block(lists, tables, scores):
+    """Write the least score of the lists of each block.
+
+    That is the score of a code that consists of the two bytes.
+
+    tables : those of a query; scores (n_blocks,) : float32
+    """
+    first, other = tables[0], tables[lists.other]
+    for block in range(len(scores)):
+        least = np.float32(np.inf)
+        for i in range(lists.starts[block], lists.starts[block + 1]):
+            factor, term = factor_and_term(lists.items, i)
+            total = first[lists.values[i, 0]] + other[lists.values[i, 1]]
+            least = min(least, factor * total + term)
+        scores[block] = least
+
+
 @inlined_kernel
-def _score(codes, query, position):
+def _position(codes, place):
+    """Return the position of the code at a place in the blocks."""
+    return codes.order[place] if len(codes.order) else place
+
+
+@inlined_kernel
+def _score(codes, query, place):
     """Return the score of a code, as the kernels of `asymmetric` compute it."""
-    rows, column = codes.blocks[position // BLOCK], position % BLOCK
+    rows, column = codes.blocks[place // BLOCK], place % BLOCK
     total = _ZERO
     for byte in range(len(query)):
         total += query[byte, rows[byte, column]]
@@ -195,15 +225,15 @@ def first_limits(codes, live, queries, step, scores):
         places = np.empty(scores.shape[1], dtype=np.int64)
         for block in range(0, n_blocks, step):
             first = block * BLOCK
-            for position in range(first, min(first + SAMPLED_CODES, n)):
-                if is_live(live, position):
-                    score = _score(codes, queries[q], position)
+            for place in range(first, min(first + SAMPLED_CODES, n)):
+                if is_live(live, _position(codes, place)):
+                    score = _score(codes, queries[q], place)
                     if score < scores[q, 0]:
-                        replace_top(scores[q], places, score, position)
+                        replace_top(scores[q], places, score, place)
 
 
 @inlined_kernel
-def _list_found(found, block, n, live, places):
+def _list_found(found, block, codes, live, places):
     """Write the codes of a block that were found; return how many.
 
     places : int64 (512,)
@@ -212,43 +242,44 @@ def _list_found(found, block, n, live, places):
     for word in range(len(found)):
         bits = found[word]
         while bits:
-            position = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
+            place = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
-            if position < n and is_live(live, position):
-                places[n_found] = position
+            if place < codes.n and is_live(live, _position(codes, place)):
+                places[n_found] = place
                 n_found += 1
     return n_found
 
 
 @kernel
-def nearest(codes, live, queries, span, mosts, work, scores, positions):
+def nearest(codes, live, queries, blocks, mosts, work, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in no order.
 
-    span : the first block to search, and the one behind the last; mosts (n_queries,) :
-    float32, which no score is above; scores (n_queries, k) : infinity, and positions
-    (n_queries, k) : int64, written. Where the blocks have fewer than k such codes,
-    infinity remains.
+    blocks : int64, those to search; mosts (n_queries,) : float32, which no score is
+    above; scores (n_queries, k) : infinity, and positions (n_queries, k) : int64,
+    written. Where the blocks have fewer than k such codes, infinity remains.
     """
-    first, stage, n = span[0], FIRST_STAGE, codes.n
+    # Where nothing is known of the scores, a block tells what to look for.
+    first, stage = 0, FIRST_STAGE if mosts.max() < np.inf else 1
     limits = np.empty(len(queries), dtype=np.int64)
     places = np.empty(BLOCK, dtype=np.int64)
-    while first < span[1]:
-        last = min(span[1], span[0] + stage)
+    while first < len(blocks):
+        last = min(len(blocks), stage)
         for q in range(len(queries)):
             most = min(mosts[q], scores[q, 0])
             limits[q] = _make_steps(codes, queries[q], most, work, q)
-        for block in range(first, last):
+        for block in blocks[first:last]:
             for q in range(len(queries)):
                 if limits[q] < 0 or not find_low(
                     codes.blocks, block, work.tables, q, limits[q], work.found
                 ):
                     continue
-                n_found = _list_found(work.found, block, n, live, places)
+                n_found = _list_found(work.found, block, codes, live, places)
                 changed = False
-                for position in places[:n_found]:
-                    score = _score(codes, queries[q], position)
-                    # Positions grow: one that equals the worst so far comes too late.
-                    if score <= mosts[q] and score < scores[q, 0]:
+                for place in places[:n_found]:
+                    score = _score(codes, queries[q], place)
+                    position = _position(codes, place)
+                    worst = scores[q, 0], positions[q, 0]
+                    if score <= mosts[q] and comes_before(score, position, *worst):
                         replace_top(scores[q], positions[q], score, position)
                         changed = True
                 most = min(mosts[q], scores[q, 0])
@@ -267,7 +298,7 @@ def _longer(array):
 def within(codes, live, queries, span, radius, work):
     """Return the codes of some blocks with scores of at most `radius`, by position.
 
-    span : as in `nearest`; radius : float32
+    span : the first block to search, and the one behind the last; radius : float32
 
     Returns
     -------
@@ -275,7 +306,7 @@ def within(codes, live, queries, span, radius, work):
         The query, and the code.
     scores : float32 (n_found,)
     """
-    size, n, places = 0, codes.n, np.empty(BLOCK, dtype=np.int64)
+    size, places = 0, np.empty(BLOCK, dtype=np.int64)
     owners, positions = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
     scores = np.empty(BLOCK, dtype=np.float32)
     limits = np.empty(len(queries), dtype=np.int64)
@@ -287,13 +318,14 @@ def within(codes, live, queries, span, radius, work):
                 codes.blocks, block, work.tables, q, limits[q], work.found
             ):
                 continue
-            n_found = _list_found(work.found, block, n, live, places)
+            n_found = _list_found(work.found, block, codes, live, places)
             if size + n_found > len(scores):
                 owners, positions = _longer(owners), _longer(positions)
                 scores = _longer(scores)
-            for position in places[:n_found]:
-                score = _score(codes, queries[q], position)
+            for place in places[:n_found]:
+                score = _score(codes, queries[q], place)
                 if score <= radius:
-                    owners[size], positions[size], scores[size] = q, position, score
+                    owners[size], scores[size] = q, score
+                    positions[size] = _position(codes, place)
                     size += 1
     return owners[:size], positions[:size], scores[:size]

@@ -170,16 +170,18 @@ class CodeScorer(Scorer):
     n_jobs : int or None
     key : CodesKey, default=None
         Caches what is built from the codes for the next search.
+    share : float, default=1.0
+        How many of the codes a search of the nearest looks at, where it has lists.
     """
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, decoder, packed_codes, levels, n_jobs, key=None):
+    def __init__(self, decoder, packed_codes, levels, n_jobs, key=None, share=1.0):
         levels = np.empty(0, dtype=np.uint8) if levels is None else levels
         self.decoder, self.levels = decoder, read_only(levels)
         self.packed_codes = read_only(packed_codes)
         self.n_bytes = packed_width(decoder.n_bits)
-        self.n_jobs, self.key = n_jobs, key
+        self.n_jobs, self.key, self.share = n_jobs, key, share
         self.read_queries = decoder.read_queries
 
     def __len__(self):

@@ -1,6 +1,8 @@
 """Nearest codes by bounds of their scores, summed up as bytes."""
 
+from dataclasses import replace
 from functools import partial
+from math import ceil
 
 import numpy as np
 
@@ -10,10 +12,13 @@ from skhash.neighbors.kernels.byte_tables import BLOCK
 from skhash.neighbors.search.algorithm import by_query
 from skhash.neighbors.search.asymmetric import lowest_score
 from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
+from skhash.numerics._decoder import bits_of_block
 from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_chunks, map_in_threads, threads_for
 
+# A search of lists looks at so many blocks at least: fewer would save no time.
+MIN_BLOCKS = 64
 # About so many blocks are sampled.
 SAMPLED_BLOCKS = 16
 # Queries that share a block of codes: their tables stay in the second-level cache.
@@ -45,26 +50,45 @@ def _nearest(scorer, queries, k, live, guesses):
     """Search below a limit from a sample, which k codes reach.
 
     With `guesses`, they do so most likely: the limit is tighter, and scores of infinity
-    tell where it is too tight.
+    tell where it is too tight. Or lists are searched, and it tells of too few codes.
     """
+    lists = _layout(scorer)[1] if guesses else None
 
     def search(codes, live, tables, span, work):
+        scores = np.full((len(tables), k), np.inf, dtype=np.float32)
+        positions = np.zeros(scores.shape, dtype=np.int64)
+        if lists is not None:
+            for q in range(len(tables)):
+                blocks = _nearest_blocks(scorer, lists, tables[q], span)
+                own = slice(q, q + 1)
+                mosts = np.full(1, np.inf, dtype=np.float32)
+                task = codes, live, tables[own], blocks, mosts, work
+                kernels.nearest(*task, scores[own], positions[own])
+            return scores, positions
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
         # So many of the nearest are expected in the sample, and hardly ever `few`.
         share = k * kernels.SAMPLED_CODES / (BLOCK * step)
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
         limits = np.empty((len(tables), few), dtype=np.float32)
         kernels.first_limits(codes, live, tables, step, limits)
-        scores = np.full((len(tables), k), np.inf, dtype=np.float32)
-        positions = np.zeros(scores.shape, dtype=np.int64)
-        mosts = limits[:, 0].copy()
-        kernels.nearest(codes, live, tables, span, mosts, work, scores, positions)
+        mosts, blocks = limits[:, 0].copy(), np.arange(*span)
+        kernels.nearest(codes, live, tables, blocks, mosts, work, scores, positions)
         return scores, positions
 
     found, shares_codes = _run(search, scorer, queries, live)
     axis = 1 if shares_codes else 0
     found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
     return smallest(*found, k)
+
+
+def _nearest_blocks(scorer, lists, tables, span):
+    """Return the blocks to search among those of a span, the nearest first."""
+    scores = np.empty(len(lists.starts) - 1, dtype=np.float32)
+    kernels.least_by_block(lists, tables, scores)
+    last = _n_searched(scorer) - 1
+    blocks = np.flatnonzero(scores <= np.partition(scores, last)[last])
+    blocks = blocks[(blocks >= span[0]) & (blocks < span[1])]
+    return blocks[np.argsort(scores[blocks])]
 
 
 def within(scorer, queries, radius, live):
@@ -87,8 +111,7 @@ def _run(search, scorer, queries, live):
 
     Threads share the queries, or the blocks of codes where queries are few.
     """
-    codes = scorer.key.once("blocks", lambda: make_blocks(scorer))
-    live, n_queries = live_codes(live), queries.shape[0]
+    (codes, _), live, n_queries = _layout(scorer), live_codes(live), queries.shape[0]
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
     work = n_queries * len(scorer) * n_bytes
     threads = threads_for(work, MIN_THREAD_WORK, scorer.n_jobs)
@@ -112,6 +135,43 @@ def _run(search, scorer, queries, live):
     return found, False
 
 
+def _n_searched(scorer):
+    """Return how many blocks a search of the nearest looks at."""
+    n_blocks, codebook = -(-len(scorer) // BLOCK), scorer.decoder.codebook
+    if len(codebook) < 2 or bits_of_block(codebook) < 8:
+        return n_blocks
+    return min(n_blocks, max(MIN_BLOCKS, ceil(scorer.share * n_blocks)))
+
+
+def _layout(scorer):
+    """Return the codes in blocks, and their lists, or None where all are searched."""
+    if _n_searched(scorer) * BLOCK >= len(scorer):
+        return scorer.key.once("blocks", lambda: (make_blocks(scorer), None))
+    return scorer.key.once("lists", lambda: make_lists(scorer))
+
+
+def make_lists(scorer):
+    """Return the codes in blocks, in the order of two bytes, and the lists of these.
+
+    They are the first byte, which adds what all codes share, and that of the others
+    whose entries differ most.
+    """
+    decoder = scorer.decoder
+    other = 1 + decoder.codebook[1:].var(axis=1).sum(axis=1).argmax()
+    values = np.ascontiguousarray(scorer.packed_codes[:, [0, other]])
+    order = np.argsort(values.view(">u2")[:, 0].astype(np.uint16), kind="stable")
+    codes, values = make_blocks(scorer.among(order)), values[order]
+    begins = np.arange(len(values)) % BLOCK == 0
+    begins[1:] |= (values[1:] != values[:-1]).any(axis=1)
+    firsts = np.flatnonzero(begins)
+    starts = np.searchsorted(firsts, BLOCK * np.arange(len(codes.blocks) + 1))
+    decoder = replace(decoder, codebook=decoder.codebook[[0, other]], n_bits=16)
+    decoder, levels = decoder.with_levels(values[firsts])
+    levels = np.zeros(len(firsts), dtype=np.uint8) if levels is None else levels
+    lists = kernels.Lists(other, values[firsts], decoder.items()[levels], starts)
+    return codes._replace(order=read_only(order)), lists
+
+
 def make_blocks(scorer):
     """Return the codes of a scorer in the layout of the kernels."""
     packed, levels, decoder = scorer.packed_codes, scorer.levels, scorer.decoder
@@ -123,7 +183,8 @@ def make_blocks(scorer):
     factors = items[np.bincount(levels, minlength=256) > 0, -1]
     least = 1 / float(factors.max(initial=0) or np.inf)
     lowest = lowest_score(decoder.metric)
-    return kernels.Codes(read_only(blocks), n, items, least, lowest)
+    order = read_only(np.empty(0, dtype=np.int64))
+    return kernels.Codes(read_only(blocks), n, order, items, least, lowest)
 
 
 def _work(n_queries, codes):

@@ -1,9 +1,12 @@
 """Search by bounds against a stable sort of the scores of all codes."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from decoded import in_a_byte, numbers_of, scores_of_decoded
+from searches import assert_same
 
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
@@ -24,6 +27,17 @@ def make_codes(rng, n, n_bytes, n_distinct=None):
     return codes[rng.integers(0, len(codes), n)]
 
 
+def make_case(n, n_queries, n_bytes=4, n_features=6, block_bits=8, seed=0):
+    """Return a generator, and the queries, codes and decoder that it drew."""
+    rng = np.random.default_rng(seed)
+    decoder = make_codebook(block_bits, n_bytes, n_features, partial(rng.normal, 0, 1))
+    codes, queries = (
+        make_codes(rng, n, n_bytes),
+        rng.normal(size=(n_queries, n_features)),
+    )
+    return rng, queries, codes, decoder
+
+
 def expected_nearest(scores, k):
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(scores, order, axis=1), order
@@ -36,36 +50,31 @@ def expected_within(scores, radius):
         yield own[order], order
 
 
-def assert_finds(queries, codes, decoder, metric, k=10, mask=None, n_jobs=1):
+def assert_finds(queries, codes, decoder, metric, k=10, mask=None, n_jobs=1, share=1.0):
     """Neighbours and balls are those of the scores of all codes, to the last bit."""
     options = {"metric": metric, "packed": True, "n_jobs": n_jobs}
-    index = AsymmetricNeighbors(k, **options).fit(codes, decoder=decoder)
+    index = AsymmetricNeighbors(k, searched_share=share, **options)
+    index.fit(codes, decoder=decoder)
     scores = asymmetric_scores(queries, codes, decoder, metric=metric, packed=True)
     if mask is not None:
         scores = np.where(mask, scores, np.float32(np.inf))
-    found = index.kneighbors(queries, mask=mask)
     expected = expected_nearest(scores, k)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(index.kneighbors(queries, mask=mask), expected)
     assert_finds_within(index, queries, scores, float(np.median(expected[0])), mask)
 
 
 def assert_finds_within(index, queries, scores, radius, mask=None):
     balls = zip(*index.radius_neighbors(queries, radius, mask=mask), strict=True)
-    for ball, others in zip(balls, expected_within(scores, radius), strict=True):
-        for one, other in zip(ball, others, strict=True):
-            np.testing.assert_array_equal(one, other)
+    assert_same(balls, expected_within(scores, radius))
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("block_bits", BLOCK_BITS)
 @pytest.mark.parametrize("n", [1, 63, 512, 513, 9000])
 def test_nearest_and_balls(block_bits, metric, n):
-    rng = np.random.default_rng(n)
     for n_bytes in (1, 3, 16):
-        decoder = make_codebook(block_bits, n_bytes, 7, lambda n: rng.normal(size=n))
-        codes, queries = make_codes(rng, n, n_bytes), rng.normal(size=(9, 7))
-        assert_finds(queries, codes, decoder, metric, min(n, 10))
+        _, *case = make_case(n, 9, n_bytes, 7, block_bits, seed=n)
+        assert_finds(*case, metric, min(n, 10))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -86,20 +95,17 @@ def test_whole_numbers_tie(block_bits, metric):
 @pytest.mark.parametrize("distance", [0.0, 1e3, 1e6])
 def test_rounding_excludes_nothing(metric, scale, distance):
     """Scores that are equal but for rounding: a bound without room would lose some."""
-    rng = np.random.default_rng(0)
-    codebook, offset = make_codebook(8, 4, 5, lambda n: rng.normal(size=n))
+    rng, queries, codes, (codebook, offset) = make_case(5000, 12, n_features=5)
     decoder = scale * codebook, scale * (offset + distance)
-    codes = make_codes(rng, 5000, 4)
-    queries = scale * (rng.normal(size=(12, 5)) + distance * rng.random((12, 1)))
+    queries = scale * (queries + distance * rng.random((12, 1)))
     assert_finds(queries, codes, decoder, metric, 20)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_nothing_is_below_the_best_code(metric):
     """Its score, rounded down, lies below the least of all sums."""
-    rng = np.random.default_rng(0)
-    codebook, offset = make_codebook(8, 5, 6, lambda n: rng.normal(size=n))
-    queries = np.vstack([rng.normal(size=(40, 6)), offset, -offset, 3 * offset])
+    _, queries, _, (codebook, offset) = make_case(1, 40, 5)
+    queries = np.vstack([queries, offset, -offset, 3 * offset])
     tables = read_decoder((codebook, offset), metric).tables(queries, 5)
     for query, code in zip(queries, tables.argmin(axis=2), strict=True):
         codes = np.tile(code.astype(np.uint8), (600, 1))
@@ -148,19 +154,15 @@ def test_grids_are_below_what_they_stand_for(metric):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("share", [0.55, 0.95])
 def test_masks(metric, share):
-    rng = np.random.default_rng(0)
-    decoder = make_codebook(8, 3, 6, lambda n: rng.normal(size=n))
-    codes, queries = make_codes(rng, 4000, 3), rng.normal(size=(9, 6))
-    assert_finds(queries, codes, decoder, metric, 30, rng.random(4000) < share)
+    rng, *case = make_case(4000, 9, 3)
+    assert_finds(*case, metric, 30, rng.random(4000) < share)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_codes_that_decode_to_zero(metric):
     """The cosine of zero is defined, and the length of a code is not divided by."""
-    rng = np.random.default_rng(0)
-    codebook, offset = make_codebook(8, 2, 6, lambda n: rng.normal(size=n))
+    _, queries, codes, (codebook, _) = make_case(3000, 9, 2)
     codebook[:, 7], offset = 0, np.zeros(6)
-    codes, queries = make_codes(rng, 3000, 2), rng.normal(size=(9, 6))
     codes[::7], queries[3] = 7, 0
     assert_finds(queries, codes, (codebook, offset), metric, 1000)
     codebook[:] = 0
@@ -170,9 +172,8 @@ def test_codes_that_decode_to_zero(metric):
 @pytest.mark.parametrize("n_queries", [1, 2, 50])
 def test_threads_share_queries_or_codes(n_queries, monkeypatch):
     monkeypatch.setattr(table_scan, "MIN_THREAD_WORK", 1)
-    rng = np.random.default_rng(0)
-    decoder = make_codebook(8, 4, 6, lambda n: rng.normal(size=n))
-    codes, queries = make_codes(rng, 6000, 4, 900), rng.normal(size=(n_queries, 6))
+    rng, queries, _, decoder = make_case(900, n_queries)
+    codes = make_codes(rng, 6000, 4, 900)
     for n_jobs in (1, 2, 5):
         assert_finds(queries, codes, decoder, "euclidean", 40, n_jobs=n_jobs)
 
@@ -181,9 +182,7 @@ def test_threads_share_queries_or_codes(n_queries, monkeypatch):
 @pytest.mark.parametrize("k", [1, 30, 900])
 def test_a_sample_that_misleads(metric, k, monkeypatch):
     """It holds the nearest codes, and more of them than a guess allows for, or none."""
-    rng = np.random.default_rng(0)
-    decoder = make_codebook(8, 4, 6, lambda n: rng.normal(size=n))
-    codes, query = make_codes(rng, 34 * 512, 4), rng.normal(size=(1, 6))
+    rng, query, codes, decoder = make_case(34 * 512, 1)
     scores = asymmetric_scores(query, codes, decoder, metric=metric, packed=True)
     codes = codes[np.argsort(scores[0])]
     order = np.argsort(np.arange(len(codes)) % 1024 >= 64, kind="stable")
@@ -204,27 +203,91 @@ def test_a_sample_that_misleads(metric, k, monkeypatch):
         assert_finds(queries, mixed, decoder, metric, k, rng.random(34 * 512) < 0.9, 2)
 
 
+def near_lists(queries, codes, decoder, metric, unit_rows, n_blocks):
+    """Return whether each code is in one of the blocks with the nearest lists.
+
+    Blocks hold 512 codes in the order of the first byte and of that of the others whose
+    entries vary most. Lists are scored as if codes had no other bytes.
+    """
+    codebook, offset = decoder
+    by_angle, values = unit_rows or metric == "cosine", [codes[:, 0], codes[:, 2]]
+    decoded = offset + sum(codebook[i][codes[:, i]] for i in range(4))
+    lists = offset + codebook[0][values[0]] + codebook[2][values[1]]
+    most = max(numbers_of(it, offset, by_angle).max() for it in (decoded, lists))
+    numbers = in_a_byte(numbers_of(lists, offset, by_angle), most)
+    metric = "inner_product" if by_angle else metric  # in the same order, also below 0
+    options = {"numbers": numbers, "unit_rows": by_angle}
+    scores = scores_of_decoded(queries, lists, offset, metric, **options)
+    order, starts = np.lexsort(values[::-1]), np.arange(0, len(codes), 512)
+    least = np.minimum.reduceat(scores[:, order], starts, axis=1)
+    is_near = least <= np.sort(least)[:, [n_blocks - 1]] + 1e-6
+    return is_near[:, order.argsort() // 512]
+
+
+@pytest.mark.skipif(not table_scan.is_fast(), reason="all codes are searched")
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", ["normal", "integers", "of unit rows"])
+def test_a_share_is_the_blocks_of_the_nearest_lists(kind, metric, monkeypatch):
+    """All that tie, as integers do; among their codes, the answer is exact."""
+    monkeypatch.setattr(table_scan, "MIN_BLOCKS", 2)
+    monkeypatch.setattr(table_scan, "MIN_THREAD_WORK", 1)
+    n, unit_rows = 20 * 512 + 7, kind == "of unit rows"
+    rng, queries, codes, (codebook, offset) = make_case(n, 9)
+    if kind == "integers" and metric != "cosine":  # equal cosines differ by rounding
+        queries, codebook, offset = (it.round() for it in (queries, codebook, offset))
+    codebook[2] *= 2
+    codes[:, 0] %= 16
+    parts = {"codebook_": codebook, "offset_": offset, "normalize": unit_rows}
+    decoder, options = SimpleNamespace(**parts), {"metric": metric, "packed": True}
+    scores = asymmetric_scores(queries, codes, decoder, **options)
+    index = AsymmetricNeighbors(30, **options, searched_share=0.5)
+    index.partial_fit(codes[:5000], decoder=decoder).kneighbors(queries[:1])
+    index.partial_fit(codes[5000:])
+    for share, n_blocks in ((1e-9, 2), (0.25, 6), (1.0, 21)):
+        task = codes, (codebook, offset), metric, unit_rows, n_blocks
+        is_near, every = near_lists(queries, *task), np.ones(n, dtype=bool)
+        assert is_near.all() == (share == 1)
+        for mask in (every, rng.random(n) < 0.6):
+            kept = np.where(is_near & mask, scores, np.float32(np.inf))
+            expected = expected_nearest(kept, 30)
+            for n_jobs, rows in ((1, slice(9)), (5, slice(9)), (2, slice(3, 4))):
+                index.set_params(searched_share=share, n_jobs=n_jobs)
+                found = index.kneighbors(queries[rows], mask=mask)
+                assert_same(found, [it[rows] for it in expected])
+            masked, radius = np.where(mask, scores, np.inf), expected[0][0, -1]
+            assert_finds_within(index, queries, masked, float(radius), mask)
+
+
+def test_a_share_is_all_without_lists_or_neighbours_in_them(monkeypatch):
+    """Of 64 blocks, and of decoders that are not of two whole bytes; or of few live."""
+    rng, queries, codes, decoder = make_case(64 * 512, 3)
+    decoder[0][2] *= 2
+    assert_finds(queries, codes, decoder, "euclidean", share=1e-9)
+    monkeypatch.setattr(table_scan, "MIN_BLOCKS", 1)
+    for block_bits, n_bytes in ((1, 4), (4, 4), (8, 1)):
+        other = make_codebook(block_bits, n_bytes, 6, partial(rng.normal, 0, 1))
+        assert_finds(queries, codes[:, :n_bytes], other, "cosine", share=1e-9)
+    task = codes, decoder, "euclidean"
+    mask = ~near_lists(queries[:1], *task, False, 1)[0]
+    assert_finds(queries[:1], *task, mask=mask, share=1e-9)
+
+
 def test_fewer_live_codes_than_neighbours():
     """Infinity stands for those that are not there."""
-    rng = np.random.default_rng(0)
-    decoder = make_codebook(8, 2, 4, lambda n: rng.normal(size=n))
-    codes, queries = make_codes(rng, 20_000, 2), rng.normal(size=(5, 4))
+    _, queries, codes, decoder = make_case(20_000, 5, 2, 4)
     live = np.arange(len(codes)) % 286 == 0  # 70 of them
     scores = asymmetric_scores(queries, codes, decoder, packed=True)
     expected = expected_nearest(np.where(live, scores, np.float32(np.inf)), 80)
     index = AsymmetricNeighbors(packed=True).fit(codes, decoder=decoder)
     scorer = index._scorer(index._store)
     found = table_scan.nearest(scorer, scorer.read_queries(queries, "X"), 80, live)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one[:, :70], other[:, :70])
+    assert_same([it[:, :70] for it in found], [it[:, :70] for it in expected])
     assert (found[0][:, 70:] == np.inf).all()
 
 
 def test_what_was_made_is_for_these_codes_alone():
     """Codes that come later are found, whatever was made before."""
-    rng = np.random.default_rng(0)
-    decoder = make_codebook(8, 2, 4, lambda n: rng.normal(size=n))
-    codes, queries = make_codes(rng, 700, 2), rng.normal(size=(9, 4))
+    _, queries, codes, decoder = make_case(700, 9, 2, 4)
     index = AsymmetricNeighbors(5, packed=True).fit(codes[:600], decoder=decoder)
     index.kneighbors(queries)
     index.partial_fit(codes[600:]).remove([0, 650])
@@ -232,23 +295,18 @@ def test_what_was_made_is_for_these_codes_alone():
     live[[0, 650]] = False
     scores = asymmetric_scores(queries, codes, decoder, packed=True)
     scores = np.where(live, scores, np.float32(np.inf))
-    expected = expected_nearest(scores, 5)
-    for one, other in zip(index.kneighbors(queries), expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(index.kneighbors(queries), expected_nearest(scores, 5))
     kept = expected_nearest(scores[:, live], 5)
-    for one, other in zip(index.compact().kneighbors(queries), kept, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(index.compact().kneighbors(queries), kept)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("power", [-44, -40, -38, -37, -30, -20, -18, 15, 18])
 def test_rounding_at_the_ends_of_float32(metric, power):
     """Steps of scores that are hardly any, or as large as can be, and such radii."""
-    rng = np.random.default_rng(0)
     scale = 10.0**power
     for block_bits in BLOCK_BITS:
-        codebook, offset = make_codebook(block_bits, 2, 5, lambda n: rng.normal(size=n))
-        codes, queries = make_codes(rng, 2000, 2), rng.normal(size=(6, 5))
+        _, queries, codes, (codebook, offset) = make_case(2000, 6, 2, 5, block_bits)
         for decoder, some in (
             ((scale * codebook, scale * offset), queries),
             ((codebook, offset), scale * queries),
