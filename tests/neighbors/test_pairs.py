@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import assert_same
 from sklearn.cluster import DBSCAN
 
 from skhash.codes import hamming_distances, pack_bits
@@ -24,7 +25,7 @@ def expected_pairs(codes, radius):
     packed = pack_bits(codes)
     all_distances = hamming_distances(packed, packed)
     i, j = np.nonzero(np.triu(all_distances <= radius, k=1))
-    distances = all_distances[i, j]
+    distances = all_distances[i, j].astype(np.int32)
     order = np.lexsort((j, distances, i))
     return distances[order], np.stack([i, j], axis=1)[order]
 
@@ -50,15 +51,8 @@ problems = st.fixed_dictionaries(
 @given(problem=problems, radius=st.sampled_from((0, 1, 3, 9, 200)))
 def test_pairs_and_groups(problem, radius):
     codes = make_codes(**problem)
-    distances, pairs = radius_pairs(codes, radius, n_jobs=1)
-    expected_distances, expected = expected_pairs(codes, radius)
-    np.testing.assert_array_equal(distances, expected_distances)
-    np.testing.assert_array_equal(pairs, expected)
-    assert distances.dtype == np.int32
-    assert pairs.dtype == np.int64
-    groups = duplicate_groups(codes, radius, n_jobs=1)
-    np.testing.assert_array_equal(groups, expected_groups(codes, radius))
-    assert groups.dtype == np.int64
+    found = *radius_pairs(codes, radius, n_jobs=1), duplicate_groups(codes, radius)
+    assert_same(found, (*expected_pairs(codes, radius), expected_groups(codes, radius)))
 
 
 @pytest.fixture
@@ -101,11 +95,8 @@ def test_blocks_and_formats_and_threads(n_jobs, packed, kind, asked, monkeypatch
     given = pack_bits(codes) if packed else codes
     kwargs = {"packed": packed, "n_jobs": n_jobs}
     for radius in (1, 4):
-        distances, pairs = radius_pairs(given, radius, **kwargs)
-        expected_distances, expected = expected_pairs(codes, radius)
-        np.testing.assert_array_equal(distances, expected_distances)
-        np.testing.assert_array_equal(pairs, expected)
-        assert (distances.dtype, pairs.dtype) == (np.int32, np.int64)
+        found = radius_pairs(given, radius, **kwargs)
+        assert_same(found, expected_pairs(codes, radius))
         groups = duplicate_groups(given, radius, **kwargs)
         np.testing.assert_array_equal(groups, expected_groups(codes, radius))
         assert 1 < groups.max() + 1 < 700
@@ -163,9 +154,7 @@ def test_hashes_are_codes(n_bits):
     expected, own = expected_pairs(codes, radius), expected_groups(codes, radius)
     firsts = [own.tolist().index(group) for group in own]
     for hashes in forms:
-        found = radius_pairs(hashes, radius)
-        np.testing.assert_array_equal(found[0], expected[0])
-        np.testing.assert_array_equal(found[1], expected[1])
+        assert_same(radius_pairs(hashes, radius), expected)
         distances, groups = duplicate_groups(hashes, radius, return_distance=True)
         np.testing.assert_array_equal(groups, own)
         np.testing.assert_array_equal(distances, (codes != codes[firsts]).sum(axis=1))
@@ -201,5 +190,4 @@ def test_radii_of_few_bits(radius, n):
     codes = make_codes(0, n, 40, n_centres=10)
     expected = duplicate_groups(codes, 1)
     np.testing.assert_array_equal(duplicate_groups(codes, radius), expected)
-    found, expected = radius_pairs(codes, radius), radius_pairs(codes, 1)
-    np.testing.assert_array_equal(found[1], expected[1])
+    assert_same(radius_pairs(codes, radius), radius_pairs(codes, 1))

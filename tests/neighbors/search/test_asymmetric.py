@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from decoded import scores_of_decoded
 from scipy import sparse
+from searches import assert_same
 from sklearn.datasets import load_digits
 
 from skhash import SGHEncoder
@@ -105,21 +106,17 @@ def test_nearest_are_the_smallest_by_score_then_position(metric, k):
     scores = asymmetric_scores(queries, bits, decoder, metric=metric)
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     scorer = make_scorer(bits, decoder, metric)
-    found_scores, found = scorer.nearest(queries, k)
-    np.testing.assert_array_equal(found, order)
-    np.testing.assert_array_equal(
-        found_scores, np.take_along_axis(scores, order, axis=1)
-    )
+    expected = np.take_along_axis(scores, order, axis=1), order
+    assert_same(scorer.nearest(queries, k), expected)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_codes_that_are_not_live_are_left_out(metric):
     queries, bits, decoder = make_data(20)
     scorer, live = make_scorer(bits, decoder, metric), np.arange(len(bits)) % 3 > 0
-    some = scorer.among(np.flatnonzero(live)).nearest(queries, 9)
-    found = scorer.nearest(queries, 9, live)
-    np.testing.assert_array_equal(found[1], np.flatnonzero(live)[some[1]])
-    np.testing.assert_array_equal(found[0], some[0])
+    scores, found = scorer.among(np.flatnonzero(live)).nearest(queries, 9)
+    expected = scores, np.flatnonzero(live)[found]
+    assert_same(scorer.nearest(queries, 9, live), expected)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -179,30 +176,22 @@ def test_queries_go_to_the_space_of_the_encoder(normalize, metric):
 def test_what_does_not_fit_is_refused():
     queries, bits, (codebook, offset) = make_data(9)
     decoder = codebook, offset
-    with pytest.raises(ValueError, match="8 bits, but the decoder is for 9 bits"):
-        asymmetric_scores(queries, bits[:, 1:], decoder)
-    with pytest.raises(ValueError, match="3 bytes, but the decoder is for 9 bits"):
-        packed = np.zeros((4, 3), dtype=np.uint8)
-        asymmetric_scores(queries, packed, decoder, packed=True)
-    with pytest.raises(ValueError, match="last 7 bit.* must be 0"):
-        packed = np.full((4, 2), 255, dtype=np.uint8)
-        asymmetric_scores(queries, packed, decoder, packed=True)
-    with pytest.raises(ValueError, match="X_query has 10 features, .* decode to 11"):
-        asymmetric_scores(queries[:, 1:], bits, decoder)
-    with pytest.raises(ValueError, match="0 and 1 only"):
-        asymmetric_scores(queries, bits + 1, decoder)
-    with pytest.raises(ValueError, match=r"offset must have shape \(11,\)"):
-        asymmetric_scores(queries, bits, (codebook, offset[1:]))
-    with pytest.raises(ValueError, match=r"codebook_ and offset_, .* got 3"):
-        asymmetric_scores(queries, bits, 3)
-    with pytest.raises(ValueError, match="NaN"):
-        asymmetric_scores(queries * np.nan, bits, decoder)
-    with pytest.raises(ValueError, match="beyond float32"):
-        asymmetric_scores(queries * 1e30, bits, decoder)
-    with pytest.raises(ValueError, match="beyond float32"):
-        asymmetric_scores(queries, bits, (codebook * 1e30, offset))
-    with pytest.raises(ValueError, match="metric"):
-        asymmetric_scores(queries, bits, decoder, metric="hamming")
+    packed = [np.full((4, n), 255 * (n < 3), dtype=np.uint8) for n in (2, 3)]
+    for message, arguments, options in (
+        ("8 bits, but the decoder is for 9", (queries, bits[:, 1:], decoder), {}),
+        ("3 bytes, but .* 9 bits", (queries, packed[1], decoder), {"packed": True}),
+        ("last 7 bit.* be 0", (queries, packed[0], decoder), {"packed": True}),
+        ("X_query has 10 .* decode to 11", (queries[:, 1:], bits, decoder), {}),
+        ("0 and 1 only", (queries, bits + 1, decoder), {}),
+        (r"offset .* shape \(11,\)", (queries, bits, (codebook, offset[1:])), {}),
+        ("codebook_ and offset_, .* got 3", (queries, bits, 3), {}),
+        ("NaN", (queries * np.nan, bits, decoder), {}),
+        ("beyond float32", (queries * 1e30, bits, decoder), {}),
+        ("beyond float32", (queries, bits, (codebook * 1e30, offset)), {}),
+        ("metric", (queries, bits, decoder), {"metric": "hamming"}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            asymmetric_scores(*arguments, **options)
 
 
 def test_sums_beyond_float32_are_refused():

@@ -31,11 +31,8 @@ def make_case(n, n_queries, n_bytes=4, n_features=6, block_bits=8, seed=0):
     """Return a generator, and the queries, codes and decoder that it drew."""
     rng = np.random.default_rng(seed)
     decoder = make_codebook(block_bits, n_bytes, n_features, partial(rng.normal, 0, 1))
-    codes, queries = (
-        make_codes(rng, n, n_bytes),
-        rng.normal(size=(n_queries, n_features)),
-    )
-    return rng, queries, codes, decoder
+    codes = make_codes(rng, n, n_bytes)
+    return rng, rng.normal(size=(n_queries, n_features)), codes, decoder
 
 
 def expected_nearest(scores, k):
