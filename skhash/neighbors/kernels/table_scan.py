@@ -33,6 +33,7 @@ from skhash.neighbors.kernels.byte_tables import (
     write_steps,
 )
 from skhash.neighbors.kernels.heap import comes_before, replace_top
+from skhash.neighbors.kernels.nibbles import fetch
 from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
@@ -43,9 +44,9 @@ from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 Codes = namedtuple("Codes", "blocks n order items least floor")
 # Lists of codes in the order of their first byte and another one: other : int, which;
 # values (n_lists, 2) : uint8, of both, those of the codes of the first block, then of
-# the second, and so on; items (n_lists, 1) or (n_lists, 2) : float32; starts
-# (n_blocks + 1,) : int64, where those of a block begin.
-Lists = namedtuple("Lists", "other values items starts")
+# the second, and so on; levels (n_lists,) : uint8, or (0,), of items (256, 1) or
+# (256, 2) : float32; starts (n_blocks + 1,) : int64, where those of a block begin.
+Lists = namedtuple("Lists", "other values levels items starts")
 # Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
 # float32; lowest (2 * n_rows,) : float32; tables (queries, n_rows, ENTRIES) : uint8;
 # scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
@@ -58,6 +59,8 @@ SAMPLED_CODES = 64
 # After so many blocks, and each time after this many times as many, steps are made
 # finer, as neighbours have been found.
 FIRST_STAGE, NEXT_STAGE = 4, 4
+# So many blocks ahead, codes are fetched.
+AHEAD = 2
 # Numbers of steps are made so much smaller, which is more than rounding adds.
 _SHY = 1 - 2.0**-20
 # The largest relative error of one operation on float32 numbers.
@@ -91,7 +94,8 @@ def least_by_block(lists, tables, scores):
     for block in range(len(scores)):
         least = np.float32(np.inf)
         for i in range(lists.starts[block], lists.starts[block + 1]):
-            factor, term = factor_and_term(lists.items, i)
+            level = lists.levels[i] if len(lists.levels) else 0
+            factor, term = factor_and_term(lists.items, level)
             total = first[lists.values[i, 0]] + other[lists.values[i, 1]]
             least = min(least, factor * total + term)
         scores[block] = least
@@ -267,7 +271,10 @@ def nearest(codes, live, queries, blocks, mosts, work, scores, positions):
         for q in range(len(queries)):
             most = min(mosts[q], scores[q, 0])
             limits[q] = _make_steps(codes, queries[q], most, work, q)
-        for block in blocks[first:last]:
+        for i in range(first, last):
+            block = blocks[i]
+            if len(codes.order):  # the next block may stand anywhere
+                fetch(codes.blocks, blocks[min(i + AHEAD, len(blocks) - 1)])
             for q in range(len(queries)):
                 if limits[q] < 0 or not find_low(
                     codes.blocks, block, work.tables, q, limits[q], work.found

@@ -167,8 +167,8 @@ def make_lists(scorer):
     starts = np.searchsorted(firsts, BLOCK * np.arange(len(codes.blocks) + 1))
     decoder = replace(decoder, codebook=decoder.codebook[[0, other]], n_bits=16)
     decoder, levels = decoder.with_levels(values[firsts])
-    levels = np.zeros(len(firsts), dtype=np.uint8) if levels is None else levels
-    lists = kernels.Lists(other, values[firsts], decoder.items()[levels], starts)
+    levels = np.empty(0, dtype=np.uint8) if levels is None else levels
+    lists = kernels.Lists(other, values[firsts], levels, decoder.items(), starts)
     return codes._replace(order=read_only(order)), lists
 
 

@@ -253,6 +253,8 @@ def test_a_share_is_the_blocks_of_the_nearest_lists(kind, metric, monkeypatch):
                 assert_same(found, [it[rows] for it in expected])
             masked, radius = np.where(mask, scores, np.inf), expected[0][0, -1]
             assert_finds_within(index, queries, masked, float(radius), mask)
+    layouts = 2 * 21 * 512 * (4 + (unit_rows or metric != "inner_product")) + 8 * n
+    assert index.nbytes_ == index._store.nbytes + layouts
 
 
 def test_a_share_is_all_without_lists_or_neighbours_in_them(monkeypatch):
