@@ -1,7 +1,7 @@
 """Search with uncompressed queries among codes, beside faiss, at equal bytes.
 
-All scores are compared, and ours are exact: those of float32 tables. The fast scans of
-faiss round theirs to 8 bits. Every search is of the same vectors, mixtures of two
+All scores are compared, and ours are exact: those of float32 tables. The fast scan of
+faiss rounds its own to 8 bits. Every search is of the same vectors, mixtures of two
 embeddings of 20 Newsgroups each, with the test messages as queries::
 
     python examples/benchmarks/asymmetric_search.py --data-home FOLDER
@@ -11,7 +11,7 @@ embeddings of 20 Newsgroups each, with the test messages as queries::
 
 Engines take turns in one process, and medians are printed: milliseconds a query, of
 1000 queries at once and of single ones; and behind ours how often they answer in the
-time of the fastest of faiss, and how many bytes of codes a thread compares a second.
+time of faiss, and how many bytes of codes a thread compares a second.
 With ``NUMBA_CPU_NAME=haswell`` and ``NUMBA_CPU_FEATURES=+avx2,+avx,+fma,+popcnt`` set,
 ours is compiled for AVX2 alone.
 ``--memory`` saves 10 million random codes of 32 bytes, opens them as a memory map and
@@ -91,14 +91,9 @@ def ours(vectors, n_bytes, block_bits, n_jobs):
     return AsymmetricNeighbors(packed=True, n_jobs=n_jobs).fit(codes, decoder=decoder)
 
 
-def faiss_index(name, vectors, n_bytes):
-    """Return an exhaustive index of faiss with codes of so many bytes, or as it can."""
-    n_features = vectors.shape[1]
-    index = {
-        "IndexPQFastScan": lambda: faiss.IndexPQFastScan(n_features, 2 * n_bytes, 4),
-        "IndexPQ": lambda: faiss.IndexPQ(n_features, n_bytes, 8),
-        "IndexRaBitQFastScan": lambda: faiss.IndexRaBitQFastScan(n_features),
-    }[name]()
+def fast_scan(vectors, n_bytes):
+    """Return an exhaustive index of faiss with codes of so many bytes."""
+    index = faiss.IndexPQFastScan(vectors.shape[1], 2 * n_bytes, 4)
     index.train(vectors[:N_TRAIN])
     index.add(vectors)
     return index
@@ -110,27 +105,21 @@ def compare(args, n_bytes, vectors, queries, table):
         f"blocks of {bits}": ours(vectors, n_bytes, bits, args.threads)
         for bits in args.block_bits
     }
-    searches = {
-        name: lambda X, k, index=index: index.kneighbors(X, k)
-        for name, index in indexes.items()
-    }
+    searches = {name: index.kneighbors for name, index in indexes.items()}
     faiss.omp_set_num_threads(args.threads)
-    for name in args.engines:
-        searches[name] = faiss_index(name, vectors, n_bytes).search
+    searches["IndexPQFastScan"] = fast_scan(vectors, n_bytes).search
     rounds = (queries, args.turns), (queries[:1], 10 * args.turns)
     for k in args.k:
         batch, single = (
             medians({it: partial(own, some, k) for it, own in searches.items()}, turns)
             for some, turns in rounds
         )
-        others = [name for name in searches if name not in indexes]
-        fastest = [min(some[name] for name in others) for some in (batch, single)]
         for name in searches:
             each, one = batch[name] / len(queries), single[name]
             beside = [None] * 4
             if name in indexes:
                 read = len(vectors) * (n_bytes + 1) / 1e9
-                beside = [fastest[0] / batch[name], fastest[1] / one]
+                beside = [it["IndexPQFastScan"] / it[name] for it in (batch, single)]
                 beside += [read / each / args.threads, read / one]
             table.add(n_bytes, k, name, 1e3 * each, 1e3 * one, *beside)
 
@@ -227,11 +216,8 @@ def index_of_mixtures(rows, n, n_bytes):
     decoder = LinearDecoder(start="residual", **options)
     decoder.fit(train, np.zeros((len(train), 8 * n_bytes), dtype=np.uint8))
     decoder.n_restarts, index = 0, AsymmetricNeighbors(10, packed=True)
-    codes = [
-        np.packbits(decoder.refine(mixtures(rows, min(CHUNK, n - first), rng)), axis=1)
-        for first in range(0, n, CHUNK)
-    ]
-    return index.fit(np.concatenate(codes), decoder=decoder)
+    bits = by_chunks(decoder.refine, mixtures(rows, n, rng))
+    return index.fit(np.packbits(bits, axis=1), decoder=decoder)
 
 
 def report_shares(folder, data, args):
@@ -269,8 +255,6 @@ def main(arguments=None):
     parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    engines = ["IndexPQFastScan", "IndexPQ", "IndexRaBitQFastScan"]
-    parser.add_argument("--engines", nargs="*", default=engines[:1], choices=engines)
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--recall", action="store_true")
     parser.add_argument("--shares", metavar="FOLDER")
