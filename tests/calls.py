@@ -8,6 +8,7 @@ import pkgutil
 import sys
 from functools import partial
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
@@ -22,6 +23,7 @@ from skhash.metrics import (
     true_neighbors,
 )
 from skhash.neighbors import AsymmetricNeighbors
+from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.searcher import ALGORITHMS
 from skhash.neighbors.store.decoder import METRICS
@@ -69,7 +71,11 @@ def asymmetric(codes, vectors):
                 index.set_params(n_candidates=n_candidates)
                 for n_queries in (1, 20):
                     yield from asked(index, vectors[:n_queries], codes[:n_queries])
-        index.set_params(n_candidates=None).fit(codes, vectors=vectors)
+        index.set_params(n_candidates=None, searched_share=0.1)
+        with patch.object(table_scan, "MIN_BLOCKS", 1):  # which has too few, then all
+            found = index.kneighbors(vectors[:3], 600)
+        yield found[0]
+        index.fit(codes, vectors=vectors)
         yield from asked(index, vectors[:20], codes[:20])
 
 
