@@ -71,7 +71,7 @@ def asymmetric(codes, vectors):
                 index.set_params(n_candidates=n_candidates)
                 for n_queries in (1, 20):
                     yield from asked(index, vectors[:n_queries], codes[:n_queries])
-        index.set_params(n_candidates=None, searched_share=0.1)
+        index.set_params(n_candidates=None, search_fraction=0.1)
         with patch.object(table_scan, "MIN_BLOCKS", 1):  # which has too few, then all
             found = index.kneighbors(vectors[:3], 600)
         yield found[0]

@@ -7,7 +7,7 @@ embeddings of 20 Newsgroups each, with the test messages as queries::
     python examples/benchmarks/asymmetric_search.py --data-home FOLDER
     python examples/benchmarks/asymmetric_search.py --data-home FOLDER --n 100000
     python examples/benchmarks/asymmetric_search.py --memory
-    python examples/benchmarks/asymmetric_search.py --recall
+    python examples/benchmarks/asymmetric_search.py --shares FOLDER --n 10000000
 
 Engines take turns in one process, and medians are printed: milliseconds a query, of
 1000 queries at once and of single ones; and behind ours how often they answer in the
@@ -16,12 +16,6 @@ With ``NUMBA_CPU_NAME=haswell`` and ``NUMBA_CPU_FEATURES=+avx2,+avx,+fma,+popcnt
 ours is compiled for AVX2 alone.
 ``--memory`` saves 10 million random codes of 32 bytes, opens them as a memory map and
 searches them, and prints the largest resident memory beside the size of the files.
-
-``--recall`` is of Fashion-MNIST, at 64 bits: 10@N is the share of the ten nearest
-images that are among the first N by Hamming distance alone, and by what the codes
-decode to or the images themselves, among so many candidates or all codes. Encoders
-without a decoder get one of least squares. The time is that of one thread, encoding
-left out.
 
 ``--shares FOLDER`` is of mixtures of two GloVe vectors each, ten million by ``--n``,
 coded in 16 bytes, with held-out vectors as queries. Recall is the share of the ten
@@ -42,13 +36,11 @@ from pathlib import Path
 
 import faiss
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import normalize
 from tools import LOADERS, Table, add_output, columns, medians, save, turns
 
-from skhash import HammingNeighbors, HashedNeighbors, ITQHash, PCAHash, SGHEncoder
+from skhash import ITQHash
 from skhash.linear import LinearDecoder
-from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 
 N_TRAIN, N_QUERIES, CHUNK = 20_000, 1000, 50_000
@@ -168,43 +160,8 @@ def search_opened(folder):
     print(json.dumps(dict(zip(MEMORY, found, strict=True))))
 
 
-RECALL = columns(
-    "bits | encoder | ordered by | candidates :, | 10@10 :.3f | 10@100 :.3f | "
-    "ms a query :.3f"
-)
-
-
-def report_recall(data, output):
-    """Print what is found by each way of searching, and what it costs."""
-    database, query = data.database[:N_TRAIN], data.query
-    truth = true_neighbors(query, database, 10)
-    table = Table(RECALL).printed()
-    for name, kind in (("SGH", SGHEncoder), ("ITQ", ITQHash), ("PCA", PCAHash)):
-        encoder = kind(64, random_state=0).fit(database)
-        codes = encoder.transform_packed(query)
-        ways = ("decoder", (100, 1000, None)), ("vectors", (100, 1000))
-        ways = [(by, n) for by, candidates in ways for n in candidates]
-        for by, n in [("Hamming distance", None), *ways]:
-            index = AsymmetricNeighbors(100, n_candidates=n, n_jobs=1)
-            question = {"X": query, "codes": codes}
-            if by == "Hamming distance":
-                index, question = HammingNeighbors(100, n_jobs=1), {"X": codes}
-            search = HashedNeighbors(
-                FrozenEstimator(encoder), index, keep_vectors=by == "vectors"
-            )
-            index = search.fit(database).index_
-            found = index.kneighbors(return_distance=False, **question)
-            is_true = (found[:, :, None] == truth[:, None]).any(axis=2)
-            recalls = (is_true[:, :cut].sum() / truth.size for cut in (10, 100))
-            ask = {by: lambda index=index, it=question: index.kneighbors(**it)}
-            ms = 1000 * medians(ask, 3)[by] / len(query)
-            table.add(64, name, by, n or "all", *recalls, ms)
-    about = f"Fashion-MNIST, {len(database):,} rows, {len(query):,} queries, one thread"
-    save(output, {"Searches": table}, seeds=[0], data=about)
-
-
 SHARES = columns(
-    "threads | searched_share | recall :.4f | ms of one :.3f | ms of 1000 at once :.3f"
+    "threads | search_fraction | recall :.4f | ms of one :.3f | ms of 1000 at once :.3f"
 )
 
 
@@ -229,7 +186,7 @@ def report_shares(folder, data, args):
     truth = index.kneighbors(queries, return_distance=False)
 
     def ask(share, queries):
-        index.searched_share = share
+        index.search_fraction = share
         return [index.kneighbors(some, return_distance=False) for some in queries]
 
     for index.n_jobs in sorted({1, args.threads}):
@@ -256,7 +213,6 @@ def main(arguments=None):
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--recall", action="store_true")
     parser.add_argument("--shares", metavar="FOLDER")
     parser.add_argument("--opened", help=argparse.SUPPRESS)
     add_output(parser)
@@ -265,9 +221,6 @@ def main(arguments=None):
         return search_opened(args.opened)
     if args.memory:
         return report_memory(10_000_000, 32, args.output)
-    if args.recall:
-        data = LOADERS["fashion_mnist"](data_home=args.data_home)
-        return report_recall(data, args.output)
     if args.shares:
         data = LOADERS["glove"](data_home=args.data_home)
         return report_shares(args.shares, data, args)

@@ -52,7 +52,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         codes of the queries are asked for; or, of an index with a decoder and vectors,
         those of the smallest scores by the decoder, and compares their vectors. The
         answer is then that among these. None compares all, and is exact.
-    searched_share : float, default=1.0
+    search_fraction : float, default=1.0
         Share of the codes that `kneighbors` compares by a decoder of whole bytes; see
         the notes. 1.0 compares all, and is exact.
     packed : bool, default=False
@@ -105,7 +105,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     search adds up bounds of 8 bits first, for 16 to 64 codes at a time, and then scores
     what they leave.
 
-    There, a `searched_share` below 1 is for millions of codes of
+    There, a `search_fraction` below 1 is for millions of codes of
     ``LinearDecoder(start="residual")``, whose first byte says most. Codes are laid out
     in blocks of 512, in the order of two bytes: the first, and that of the others whose
     entries in the codebook vary most. A search is of the blocks that hold the lists
@@ -146,7 +146,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         "metric": [StrOptions(set(METRICS))],
         "error_weight": [Interval(Real, 0, None, closed="left")],
         "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "searched_share": [Interval(Real, 0, 1, closed="right")],
+        "search_fraction": [Interval(Real, 0, 1, closed="right")],
         "packed": ["boolean"],
         "n_jobs": [None, Integral],
     }
@@ -159,7 +159,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         metric="euclidean",
         error_weight=0.25,
         n_candidates=None,
-        searched_share=1.0,
+        search_fraction=1.0,
         packed=False,
         n_jobs=None,
     ):
@@ -168,7 +168,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         self.metric = metric
         self.error_weight = error_weight
         self.n_candidates = n_candidates
-        self.searched_share = searched_share
+        self.search_fraction = search_fraction
         self.packed = packed
         self.n_jobs = n_jobs
 
@@ -400,8 +400,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         """
         store = self._fitted_store()
         made = map(store.codes_key.get, ("blocks", "lists"))
-        codes = [codes for codes, _ in filter(None, made)]
-        return store.nbytes + sum(it.blocks.nbytes + it.order.nbytes for it in codes)
+        sizes = (it.blocks.nbytes + order.nbytes for it, order, _ in filter(None, made))
+        return store.nbytes + sum(sizes)
 
     @property
     def vectors_(self):
@@ -500,7 +500,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"{decoder.metric!r}; fit again."
             )
         codes = store["words"].view(np.uint8), store["levels"]
-        options = self.n_jobs, store.codes_key, self.searched_share
+        options = self.n_jobs, store.codes_key, self.search_fraction
         return CodeScorer(decoder, *codes, *options)
 
 

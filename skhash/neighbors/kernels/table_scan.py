@@ -37,11 +37,10 @@ from skhash.neighbors.kernels.nibbles import fetch
 from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
-# the row of the levels, if they have some; n : their number; order (n,) : int64, their
-# positions by place in the blocks, or (0,) where these are the same; items (256, 1) or
+# the row of the levels, if they have some; n : their number; items (256, 1) or
 # (256, 2) : float32, of the levels; least : the least of 1 / factor, or 0; floor :
 # float32.
-Codes = namedtuple("Codes", "blocks n order items least floor")
+Codes = namedtuple("Codes", "blocks n items least floor")
 # Lists of codes in the order of their first byte and another one: other : int, which;
 # values (n_lists, 2) : uint8, of both, those of the codes of the first block, then of
 # the second, and so on; levels (n_lists,) : uint8, or (0,), of items (256, 1) or
@@ -102,15 +101,9 @@ def least_by_block(lists, tables, scores):
 
 
 @inlined_kernel
-def _position(codes, place):
-    """Return the position of the code at a place in the blocks."""
-    return codes.order[place] if len(codes.order) else place
-
-
-@inlined_kernel
-def _score(codes, query, place):
+def _score(codes, query, position):
     """Return the score of a code, as the kernels of `asymmetric` compute it."""
-    rows, column = codes.blocks[place // BLOCK], place % BLOCK
+    rows, column = codes.blocks[position // BLOCK], position % BLOCK
     total = _ZERO
     for byte in range(len(query)):
         total += query[byte, rows[byte, column]]
@@ -229,15 +222,15 @@ def first_limits(codes, live, queries, step, scores):
         places = np.empty(scores.shape[1], dtype=np.int64)
         for block in range(0, n_blocks, step):
             first = block * BLOCK
-            for place in range(first, min(first + SAMPLED_CODES, n)):
-                if is_live(live, _position(codes, place)):
-                    score = _score(codes, queries[q], place)
+            for position in range(first, min(first + SAMPLED_CODES, n)):
+                if is_live(live, position):
+                    score = _score(codes, queries[q], position)
                     if score < scores[q, 0]:
-                        replace_top(scores[q], places, score, place)
+                        replace_top(scores[q], places, score, position)
 
 
 @inlined_kernel
-def _list_found(found, block, codes, live, places):
+def _list_found(found, block, n, live, places):
     """Write the codes of a block that were found; return how many.
 
     places : int64 (512,)
@@ -246,24 +239,27 @@ def _list_found(found, block, codes, live, places):
     for word in range(len(found)):
         bits = found[word]
         while bits:
-            place = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
+            position = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
-            if place < codes.n and is_live(live, _position(codes, place)):
-                places[n_found] = place
+            if position < n and is_live(live, position):
+                places[n_found] = position
                 n_found += 1
     return n_found
 
 
 @kernel
-def nearest(codes, live, queries, blocks, mosts, work, scores, positions):
+def nearest(codes, order, live, queries, blocks, mosts, work, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in no order.
 
-    blocks : int64, those to search; mosts (n_queries,) : float32, which no score is
-    above; scores (n_queries, k) : infinity, and positions (n_queries, k) : int64,
-    written. Where the blocks have fewer than k such codes, infinity remains.
+    order : int64 (n,), the positions of the codes by place in the blocks, or (0,) where
+    these are the same; blocks : int64, those to search, increasing in the latter case;
+    mosts (n_queries,) : float32, which no score is above; scores (n_queries, k) :
+    infinity, and positions (n_queries, k) : int64, written. Where the blocks have fewer
+    than k such codes, infinity remains.
     """
     # Where nothing is known of the scores, a block tells what to look for.
     first, stage = 0, FIRST_STAGE if mosts.max() < np.inf else 1
+    n, is_ordered = codes.n, len(order) == 0
     limits = np.empty(len(queries), dtype=np.int64)
     places = np.empty(BLOCK, dtype=np.int64)
     while first < len(blocks):
@@ -273,20 +269,21 @@ def nearest(codes, live, queries, blocks, mosts, work, scores, positions):
             limits[q] = _make_steps(codes, queries[q], most, work, q)
         for i in range(first, last):
             block = blocks[i]
-            if len(codes.order):  # the next block may stand anywhere
+            if not is_ordered:  # the next block may stand anywhere
                 fetch(codes.blocks, blocks[min(i + AHEAD, len(blocks) - 1)])
             for q in range(len(queries)):
                 if limits[q] < 0 or not find_low(
                     codes.blocks, block, work.tables, q, limits[q], work.found
                 ):
                     continue
-                n_found = _list_found(work.found, block, codes, live, places)
+                n_found = _list_found(work.found, block, n, live, places)
                 changed = False
                 for place in places[:n_found]:
                     score = _score(codes, queries[q], place)
-                    position = _position(codes, place)
-                    worst = scores[q, 0], positions[q, 0]
-                    if score <= mosts[q] and comes_before(score, position, *worst):
+                    if not (score <= mosts[q] and score <= scores[q, 0]):
+                        continue
+                    position = place if is_ordered else order[place]
+                    if comes_before(score, position, scores[q, 0], positions[q, 0]):
                         replace_top(scores[q], positions[q], score, position)
                         changed = True
                 most = min(mosts[q], scores[q, 0])
@@ -313,7 +310,7 @@ def within(codes, live, queries, span, radius, work):
         The query, and the code.
     scores : float32 (n_found,)
     """
-    size, places = 0, np.empty(BLOCK, dtype=np.int64)
+    size, n, places = 0, codes.n, np.empty(BLOCK, dtype=np.int64)
     owners, positions = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
     scores = np.empty(BLOCK, dtype=np.float32)
     limits = np.empty(len(queries), dtype=np.int64)
@@ -325,14 +322,13 @@ def within(codes, live, queries, span, radius, work):
                 codes.blocks, block, work.tables, q, limits[q], work.found
             ):
                 continue
-            n_found = _list_found(work.found, block, codes, live, places)
+            n_found = _list_found(work.found, block, n, live, places)
             if size + n_found > len(scores):
                 owners, positions = _longer(owners), _longer(positions)
                 scores = _longer(scores)
-            for place in places[:n_found]:
-                score = _score(codes, queries[q], place)
+            for position in places[:n_found]:
+                score = _score(codes, queries[q], position)
                 if score <= radius:
-                    owners[size], scores[size] = q, score
-                    positions[size] = _position(codes, place)
+                    owners[size], positions[size], scores[size] = q, position, score
                     size += 1
     return owners[:size], positions[:size], scores[:size]

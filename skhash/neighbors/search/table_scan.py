@@ -17,6 +17,7 @@ from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_chunks, map_in_threads, threads_for
 
+_NONE = read_only(np.empty(0, dtype=np.int64))
 # A search of lists looks at so many blocks at least: fewer would save no time.
 MIN_BLOCKS = 64
 # About so many blocks are sampled.
@@ -52,9 +53,9 @@ def _nearest(scorer, queries, k, live, guesses):
     With `guesses`, they do so most likely: the limit is tighter, and scores of infinity
     tell where it is too tight. Or lists are searched, and it tells of too few codes.
     """
-    lists = _layout(scorer)[1] if guesses else None
+    lists = _layout(scorer)[-1] if guesses else None
 
-    def search(codes, live, tables, span, work):
+    def search(codes, order, live, tables, span, work):
         scores = np.full((len(tables), k), np.inf, dtype=np.float32)
         positions = np.zeros(scores.shape, dtype=np.int64)
         if lists is not None:
@@ -62,7 +63,7 @@ def _nearest(scorer, queries, k, live, guesses):
                 blocks = _nearest_blocks(scorer, lists, tables[q], span)
                 own = slice(q, q + 1)
                 mosts = np.full(1, np.inf, dtype=np.float32)
-                task = codes, live, tables[own], blocks, mosts, work
+                task = codes, order, live, tables[own], blocks, mosts, work
                 kernels.nearest(*task, scores[own], positions[own])
             return scores, positions
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
@@ -72,7 +73,8 @@ def _nearest(scorer, queries, k, live, guesses):
         limits = np.empty((len(tables), few), dtype=np.float32)
         kernels.first_limits(codes, live, tables, step, limits)
         mosts, blocks = limits[:, 0].copy(), np.arange(*span)
-        kernels.nearest(codes, live, tables, blocks, mosts, work, scores, positions)
+        task = codes, order, live, tables, blocks, mosts, work
+        kernels.nearest(*task, scores, positions)
         return scores, positions
 
     found, shares_codes = _run(search, scorer, queries, live)
@@ -94,9 +96,11 @@ def _nearest_blocks(scorer, lists, tables, span):
 def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
 
-    def search(codes, live, tables, span, work):
+    def search(codes, order, live, tables, span, work):
         found = kernels.within(codes, live, tables, span, radius, work)
-        return by_query(*found, len(tables))
+        owners, places, scores = found
+        positions = order[places] if len(order) else places
+        return by_query(owners, positions, scores, len(tables))
 
     found, shares_codes = _run(search, scorer, queries, live)
     if not shares_codes:
@@ -111,7 +115,8 @@ def _run(search, scorer, queries, live):
 
     Threads share the queries, or the blocks of codes where queries are few.
     """
-    (codes, _), live, n_queries = _layout(scorer), live_codes(live), queries.shape[0]
+    (codes, order, _), n_queries = _layout(scorer), queries.shape[0]
+    live = live_codes(live[order] if live is not None and len(order) else live)
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
     work = n_queries * len(scorer) * n_bytes
     threads = threads_for(work, MIN_THREAD_WORK, scorer.n_jobs)
@@ -122,7 +127,7 @@ def _run(search, scorer, queries, live):
 
     def call(tables, span):
         ends = span.start, span.stop
-        return search(codes, live, tables, ends, _work(len(tables), codes))
+        return search(codes, order, live, tables, ends, _work(len(tables), codes))
 
     everything = slice(0, n_blocks)
     if shares_codes:
@@ -144,14 +149,17 @@ def _n_searched(scorer):
 
 
 def _layout(scorer):
-    """Return the codes in blocks, and their lists, or None where all are searched."""
+    """Return the codes in blocks, their positions by place, and their lists.
+
+    Without the last two, places are positions, and all blocks are searched.
+    """
     if _n_searched(scorer) * BLOCK >= len(scorer):
-        return scorer.key.once("blocks", lambda: (make_blocks(scorer), None))
+        return scorer.key.once("blocks", lambda: (make_blocks(scorer), _NONE, None))
     return scorer.key.once("lists", lambda: make_lists(scorer))
 
 
 def make_lists(scorer):
-    """Return the codes in blocks, in the order of two bytes, and the lists of these.
+    """Return the codes in blocks, in the order of two bytes, as `_layout` does.
 
     They are the first byte, which adds what all codes share, and that of the others
     whose entries differ most.
@@ -169,7 +177,7 @@ def make_lists(scorer):
     decoder, levels = decoder.with_levels(values[firsts])
     levels = np.empty(0, dtype=np.uint8) if levels is None else levels
     lists = kernels.Lists(other, values[firsts], levels, decoder.items(), starts)
-    return codes._replace(order=read_only(order)), lists
+    return codes, read_only(order), lists
 
 
 def make_blocks(scorer):
@@ -183,8 +191,7 @@ def make_blocks(scorer):
     factors = items[np.bincount(levels, minlength=256) > 0, -1]
     least = 1 / float(factors.max(initial=0) or np.inf)
     lowest = lowest_score(decoder.metric)
-    order = read_only(np.empty(0, dtype=np.int64))
-    return kernels.Codes(read_only(blocks), n, order, items, least, lowest)
+    return kernels.Codes(read_only(blocks), n, items, least, lowest)
 
 
 def _work(n_queries, codes):

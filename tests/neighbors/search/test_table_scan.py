@@ -50,7 +50,7 @@ def expected_within(scores, radius):
 def assert_finds(queries, codes, decoder, metric, k=10, mask=None, n_jobs=1, share=1.0):
     """Neighbours and balls are those of the scores of all codes, to the last bit."""
     options = {"metric": metric, "packed": True, "n_jobs": n_jobs}
-    index = AsymmetricNeighbors(k, searched_share=share, **options)
+    index = AsymmetricNeighbors(k, search_fraction=share, **options)
     index.fit(codes, decoder=decoder)
     scores = asymmetric_scores(queries, codes, decoder, metric=metric, packed=True)
     if mask is not None:
@@ -239,7 +239,7 @@ def test_a_share_is_the_blocks_of_the_nearest_lists(kind, metric, monkeypatch):
     parts = {"codebook_": codebook, "offset_": offset, "normalize": unit_rows}
     decoder, options = SimpleNamespace(**parts), {"metric": metric, "packed": True}
     scores = asymmetric_scores(queries, codes, decoder, **options)
-    index = AsymmetricNeighbors(30, **options, searched_share=0.5)
+    index = AsymmetricNeighbors(30, **options, search_fraction=0.5)
     index.partial_fit(codes[:5000], decoder=decoder).kneighbors(queries[:1])
     index.partial_fit(codes[5000:])
     for share, n_blocks in ((1e-9, 2), (0.25, 6), (1.0, 21)):
@@ -250,7 +250,7 @@ def test_a_share_is_the_blocks_of_the_nearest_lists(kind, metric, monkeypatch):
             kept = np.where(is_near & mask, scores, np.float32(np.inf))
             expected = expected_nearest(kept, 30)
             for n_jobs, rows in ((1, slice(9)), (5, slice(9)), (2, slice(3, 4))):
-                index.set_params(searched_share=share, n_jobs=n_jobs)
+                index.set_params(search_fraction=share, n_jobs=n_jobs)
                 found = index.kneighbors(queries[rows], mask=mask)
                 assert_same(found, [it[rows] for it in expected])
             masked, radius = np.where(mask, scores, np.inf), expected[0][0, -1]
