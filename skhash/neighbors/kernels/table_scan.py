@@ -248,17 +248,18 @@ def _list_found(found, block, n, live, places):
 
 
 @kernel
-def nearest(codes, order, live, queries, blocks, mosts, work, scores, positions):
+def nearest(codes, live, queries, layout, mosts, work, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in no order.
 
-    order : int64 (n,), the positions of the codes by place in the blocks, or (0,) where
-    these are the same; blocks : int64, those to search, increasing in the latter case;
-    mosts (n_queries,) : float32, which no score is above; scores (n_queries, k) :
-    infinity, and positions (n_queries, k) : int64, written. Where the blocks have fewer
-    than k such codes, infinity remains.
+    layout : int64, the blocks to search; and int64 (n,), the positions of the codes by
+    place in the blocks, or (0,) where these are the same and the blocks increase; mosts
+    (n_queries,) : float32, which no score is above; scores (n_queries, k) : infinity,
+    and positions (n_queries, k) : int64, written. Where the blocks have fewer than k
+    such codes, infinity remains.
     """
     # Where nothing is known of the scores, a block tells what to look for.
     first, stage = 0, FIRST_STAGE if mosts.max() < np.inf else 1
+    blocks, order = layout
     n, is_ordered = codes.n, len(order) == 0
     limits = np.empty(len(queries), dtype=np.int64)
     places = np.empty(BLOCK, dtype=np.int64)

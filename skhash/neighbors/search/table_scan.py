@@ -63,7 +63,7 @@ def _nearest(scorer, queries, k, live, guesses):
                 blocks = _nearest_blocks(scorer, lists, tables[q], span)
                 own = slice(q, q + 1)
                 mosts = np.full(1, np.inf, dtype=np.float32)
-                task = codes, order, live, tables[own], blocks, mosts, work
+                task = codes, live, tables[own], (blocks, order), mosts, work
                 kernels.nearest(*task, scores[own], positions[own])
             return scores, positions
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
@@ -73,7 +73,7 @@ def _nearest(scorer, queries, k, live, guesses):
         limits = np.empty((len(tables), few), dtype=np.float32)
         kernels.first_limits(codes, live, tables, step, limits)
         mosts, blocks = limits[:, 0].copy(), np.arange(*span)
-        task = codes, order, live, tables, blocks, mosts, work
+        task = codes, live, tables, (blocks, order), mosts, work
         kernels.nearest(*task, scores, positions)
         return scores, positions
 
