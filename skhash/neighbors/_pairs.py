@@ -157,12 +157,11 @@ def duplicate_groups(
         joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
         groups = connected_components(joins, directed=False)[1][groups]
     # Numbers by first appearance.
-    options = {"return_index": True, "return_inverse": True}
-    _, first, groups = np.unique(groups[equal.numbers()], **options)
-    groups = np.argsort(np.argsort(first))[groups]
+    _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
+    groups = np.argsort(np.argsort(first))[groups][equal.numbers()]
     if not return_distance:
         return groups
-    firsts = words[np.sort(first)]
+    firsts = words[np.unique(groups, return_index=True)[1]]
     distances = np.empty(len(words), dtype=np.int32)
     for rows in row_chunks(len(words), 2 * words.shape[1] * words.itemsize):
         differing = words[rows] ^ firsts[groups[rows]]

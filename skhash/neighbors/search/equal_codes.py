@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from skhash.neighbors.store.clusters import position_type
 from skhash.utils.chunks import row_chunks
 
 
@@ -17,7 +16,7 @@ class EqualCodes:
     Attributes
     ----------
     firsts : ndarray of shape (n_different,), int64
-        The first position of each different code.
+        The first position of each different code, ascending.
     starts : ndarray of shape (n_different + 1,), int64
     positions : ndarray of shape (n,), int32, or int64 from 2^31 codes on
         Those of the different code i are ``positions[starts[i] : starts[i + 1]]``,
@@ -29,9 +28,17 @@ class EqualCodes:
         in_order = words[order]
         is_new = np.ones(len(order), dtype=bool)
         np.any(in_order[1:] != in_order[:-1], axis=1, out=is_new[1:])
-        self.starts = np.append(np.flatnonzero(is_new), len(order))
-        self.firsts = order[self.starts[:-1]]
-        self.positions = order.astype(position_type(len(order)))
+        # Where each code begins, and how many are equal: first as sorted, then by the
+        # first positions.
+        begins = np.flatnonzero(is_new)
+        counts = np.diff(begins, append=len(order))
+        by_first = np.argsort(order[begins])
+        begins, counts = begins[by_first], counts[by_first]
+        self.firsts = order[begins]
+        self.starts = np.concatenate([[0], np.cumsum(counts)])
+        order = order.astype(np.int32 if len(words) < 2**31 else np.int64)
+        places = np.arange(len(order)) + np.repeat(begins - self.starts[:-1], counts)
+        self.positions = order[places]
 
     def __len__(self):
         return len(self.firsts)

@@ -17,7 +17,8 @@ def test_different_codes_and_their_positions(n, n_different, n_bits):
     codes = different[rng.integers(0, n_different, n)]
     equal = EqualCodes(packed_to_words(pack_bits(codes)))
     _, firsts = np.unique(codes, axis=0, return_index=True)
-    assert_array_equal(np.sort(equal.firsts), np.sort(firsts))
+    assert_array_equal(equal.firsts, np.sort(firsts))
+    assert len(equal) == len(firsts)
     for number, first in enumerate(equal.firsts):
         here = equal.positions[equal.starts[number] : equal.starts[number + 1]]
         assert_array_equal(here, np.flatnonzero((codes == codes[first]).all(axis=1)))
