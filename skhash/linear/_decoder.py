@@ -153,7 +153,7 @@ def have_unit_length(X) -> bool:
 
 
 def count_parts(n_bits: int, block_bits: int, n_columns: int) -> int:
-    """Return how many parts of the columns have codes of their own."""
+    """Return how many parts the principal axes are dealt to."""
     n_entries = count_blocks(n_bits, block_bits) * 2**block_bits
     return min(-(-n_entries // MAX_ENTRIES), n_columns)
 

@@ -4,6 +4,7 @@ import itertools
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
@@ -78,7 +79,7 @@ def test_what_starts_from_residuals_knows_no_codes(n_bits, block_bits):
     assert decoder.reconstruction_error(X, refined).mean() < errors.mean()
 
 
-@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("rows", [np.asfortranarray, pd.DataFrame, sparse.csr_array])
 def test_codes_of_parts_are_the_best_of_all_codes(rows, monkeypatch, tmp_path):
     """Parts have no axis in common: the best codes of each are the best of the sum."""
     monkeypatch.setattr(_decoder, "MAX_ENTRIES", 16)
