@@ -42,10 +42,10 @@ from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 # float32.
 Codes = namedtuple("Codes", "blocks n items least floor")
 # Lists of codes in the order of their first byte and another one: other : int, which;
-# values (n_lists, 2) : uint8, of both, those of the codes of the first block, then of
-# the second, and so on; levels (n_lists,) : uint8, or (0,), of items (256, 1) or
-# (256, 2) : float32; starts (n_blocks + 1,) : int64, where those of a block begin.
-Lists = namedtuple("Lists", "other values levels items starts")
+# values (2, n_lists) : uint8, of both, those of the codes of the first block, then of
+# the second, and so on; items (n_lists, 2) : float32, terms and factors; starts
+# (n_blocks + 1,) : int64, where those of a block begin.
+Lists = namedtuple("Lists", "other values items starts")
 # Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
 # float32; lowest (2 * n_rows,) : float32; tables (queries, n_rows, ENTRIES) : uint8;
 # scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
@@ -90,13 +90,15 @@ def least_by_block(lists, tables, scores):
     tables : those of a query; scores (n_blocks,) : float32
     """
     first, other = tables[0], tables[lists.other]
+    values, items, starts = lists.values, lists.items, lists.starts
+    own = np.empty(len(items), dtype=np.float32)
+    for i in range(len(own)):  # apart from the next loop, in vectors
+        total = first[values[0, i]] + other[values[1, i]]
+        own[i] = items[i, 1] * total + items[i, 0]
     for block in range(len(scores)):
-        least = np.float32(np.inf)
-        for i in range(lists.starts[block], lists.starts[block + 1]):
-            level = lists.levels[i] if len(lists.levels) else 0
-            factor, term = factor_and_term(lists.items, level)
-            total = first[lists.values[i, 0]] + other[lists.values[i, 1]]
-            least = min(least, factor * total + term)
+        least = own[starts[block]]
+        for i in range(starts[block] + 1, starts[block + 1]):
+            least = min(least, own[i])
         scores[block] = least
 
 

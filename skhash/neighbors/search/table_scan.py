@@ -1,10 +1,12 @@
 """Nearest codes by bounds of their scores, summed up as bytes."""
 
+from collections import namedtuple
 from dataclasses import replace
 from functools import partial
 from math import ceil
 
 import numpy as np
+from scipy.cluster.hierarchy import leaves_list, linkage
 
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
@@ -26,6 +28,11 @@ SAMPLED_BLOCKS = 16
 CHUNK_BYTES = 2**21
 # Codes times bytes, over all pairs, below which a thread does not pay.
 MIN_THREAD_WORK = 2**22
+
+
+# The blocks of a thread: in one piece, span : the first, and the one behind the last;
+# or every : slice, of those of a list.
+Part = namedtuple("Part", "span every")
 
 
 def is_fast():
@@ -55,12 +62,12 @@ def _nearest(scorer, queries, k, live, guesses):
     """
     lists = _layout(scorer)[-1] if guesses else None
 
-    def search(codes, order, live, tables, span, work):
+    def search(codes, order, live, tables, part, work):
         scores = np.full((len(tables), k), np.inf, dtype=np.float32)
         positions = np.zeros(scores.shape, dtype=np.int64)
         if lists is not None:
             for q in range(len(tables)):
-                blocks = _nearest_blocks(scorer, lists, tables[q], span)
+                blocks = _nearest_blocks(scorer, lists, tables[q], part.every)
                 own = slice(q, q + 1)
                 mosts = np.full(1, np.inf, dtype=np.float32)
                 task = codes, live, tables[own], (blocks, order), mosts, work
@@ -72,7 +79,7 @@ def _nearest(scorer, queries, k, live, guesses):
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
         limits = np.empty((len(tables), few), dtype=np.float32)
         kernels.first_limits(codes, live, tables, step, limits)
-        mosts, blocks = limits[:, 0].copy(), np.arange(*span)
+        mosts, blocks = limits[:, 0].copy(), np.arange(*part.span)
         task = codes, live, tables, (blocks, order), mosts, work
         kernels.nearest(*task, scores, positions)
         return scores, positions
@@ -83,21 +90,20 @@ def _nearest(scorer, queries, k, live, guesses):
     return smallest(*found, k)
 
 
-def _nearest_blocks(scorer, lists, tables, span):
-    """Return the blocks to search among those of a span, the nearest first."""
+def _nearest_blocks(scorer, lists, tables, every):
+    """Return some of the blocks to search, the nearest first."""
     scores = np.empty(len(lists.starts) - 1, dtype=np.float32)
     kernels.least_by_block(lists, tables, scores)
     last = _n_searched(scorer) - 1
     blocks = np.flatnonzero(scores <= np.partition(scores, last)[last])
-    blocks = blocks[(blocks >= span[0]) & (blocks < span[1])]
-    return blocks[np.argsort(scores[blocks])]
+    return blocks[np.argsort(scores[blocks])[every]]
 
 
 def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
 
-    def search(codes, order, live, tables, span, work):
-        found = kernels.within(codes, live, tables, span, radius, work)
+    def search(codes, order, live, tables, part, work):
+        found = kernels.within(codes, live, tables, part.span, radius, work)
         owners, places, scores = found
         positions = order[places] if len(order) else places
         return by_query(owners, positions, scores, len(tables))
@@ -125,14 +131,15 @@ def _run(search, scorer, queries, live):
     def tables_of(rows):
         return scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
 
-    def call(tables, span):
-        ends = span.start, span.stop
-        return search(codes, order, live, tables, ends, _work(len(tables), codes))
+    def call(tables, part):
+        return search(codes, order, live, tables, part, _work(len(tables), codes))
 
-    everything = slice(0, n_blocks)
     if shares_codes:
+        spans = enumerate(even_chunks(n_blocks, threads))
+        parts = [Part((s.start, s.stop), slice(i, None, threads)) for i, s in spans]
         call = partial(call, tables_of(slice(0, n_queries)))
-        return map_in_threads(call, even_chunks(n_blocks, threads), threads), True
+        return map_in_threads(call, parts, threads), True
+    everything = Part((0, n_blocks), slice(None))
     chunk = max(4, CHUNK_BYTES // (1024 * n_bytes))
     found = map_chunks(
         lambda rows: call(tables_of(rows), everything), n_queries, chunk, threads
@@ -162,12 +169,15 @@ def make_lists(scorer):
     """Return the codes in blocks, in the order of two bytes, as `_layout` does.
 
     They are the first byte, which adds what all codes share, and that of the others
-    whose entries differ most.
+    whose entries differ most, in an order in which neighbours are alike.
     """
     decoder = scorer.decoder
     other = 1 + decoder.codebook[1:].var(axis=1).sum(axis=1).argmax()
-    values = np.ascontiguousarray(scorer.packed_codes[:, [0, other]])
-    order = np.argsort(values.view(">u2")[:, 0].astype(np.uint16), kind="stable")
+    tree = linkage(decoder.codebook[other], "ward", optimal_ordering=True)
+    places = np.argsort(leaves_list(tree)).astype(np.uint16)
+    values = scorer.packed_codes[:, [0, other]]
+    keys = 256 * values[:, 0].astype(np.uint16) + places[values[:, 1]]
+    order = np.argsort(keys, kind="stable")
     codes, values = make_blocks(scorer.among(order)), values[order]
     begins = np.arange(len(values)) % BLOCK == 0
     begins[1:] |= (values[1:] != values[:-1]).any(axis=1)
@@ -175,8 +185,10 @@ def make_lists(scorer):
     starts = np.searchsorted(firsts, BLOCK * np.arange(len(codes.blocks) + 1))
     decoder = replace(decoder, codebook=decoder.codebook[[0, other]], n_bits=16)
     decoder, levels = decoder.with_levels(values[firsts])
-    levels = np.empty(0, dtype=np.uint8) if levels is None else levels
-    lists = kernels.Lists(other, values[firsts], levels, decoder.items(), starts)
+    items = np.ones((len(firsts), 2), dtype=np.float32)
+    own = decoder.items()
+    items[:, : own.shape[1]] = own[0 if levels is None else levels]
+    lists = kernels.Lists(other, values[firsts].T.copy(), items, starts)
     return codes, read_only(order), lists
 
 

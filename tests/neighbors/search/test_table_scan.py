@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from decoded import in_a_byte, numbers_of, scores_of_decoded
+from scipy.cluster.hierarchy import leaves_list, linkage
 from searches import assert_same
 
+import skhash
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.asymmetric import asymmetric_scores
@@ -204,7 +206,7 @@ def near_lists(queries, codes, decoder, metric, unit_rows, n_blocks):
     """Return whether each code is in one of the blocks with the nearest lists.
 
     Blocks hold 512 codes in the order of the first byte and of that of the others whose
-    entries vary most. Lists are scored as if codes had no other bytes.
+    entries vary most, by their tree. Lists are scored as if codes had no other bytes.
     """
     codebook, offset = decoder
     by_angle, values = unit_rows or metric == "cosine", [codes[:, 0], codes[:, 2]]
@@ -215,7 +217,9 @@ def near_lists(queries, codes, decoder, metric, unit_rows, n_blocks):
     metric = "inner_product" if by_angle else metric  # in the same order, also below 0
     options = {"numbers": numbers, "unit_rows": by_angle}
     scores = scores_of_decoded(queries, lists, offset, metric, **options)
-    order, starts = np.lexsort(values[::-1]), np.arange(0, len(codes), 512)
+    leaves = leaves_list(linkage(codebook[2], "ward", optimal_ordering=True))
+    order = np.lexsort((leaves.argsort()[values[1]], values[0]))
+    starts = np.arange(0, len(codes), 512)
     least = np.minimum.reduceat(scores[:, order], starts, axis=1)
     is_near = least <= np.sort(least)[:, [n_blocks - 1]] + 1e-6
     return is_near[:, order.argsort() // 512]
@@ -224,7 +228,9 @@ def near_lists(queries, codes, decoder, metric, unit_rows, n_blocks):
 @pytest.mark.skipif(not table_scan.is_fast(), reason="all codes are searched")
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", ["normal", "integers", "of unit rows"])
-def test_a_share_is_the_blocks_of_the_nearest_lists(kind, metric, monkeypatch):
+def test_a_share_is_the_blocks_of_the_nearest_lists(
+    kind, metric, monkeypatch, tmp_path
+):
     """All that tie, as integers do; among their codes, the answer is exact."""
     monkeypatch.setattr(table_scan, "MIN_BLOCKS", 2)
     monkeypatch.setattr(table_scan, "MIN_THREAD_WORK", 1)
@@ -257,6 +263,12 @@ def test_a_share_is_the_blocks_of_the_nearest_lists(kind, metric, monkeypatch):
             assert_finds_within(index, queries, masked, float(radius), mask)
     layouts = 2 * 21 * 512 * (4 + (unit_rows or metric != "inner_product")) + 8 * n
     assert index.nbytes_ == index._store.nbytes + layouts
+    # Removed codes stay where they are, in files too.
+    index.set_params(search_fraction=0.25).remove(np.flatnonzero(~mask)).save(tmp_path)
+    is_near = near_lists(queries, codes, (codebook, offset), metric, unit_rows, 6)
+    expected = expected_nearest(np.where(is_near & mask, scores, np.float32("inf")), 30)
+    for it in (index, skhash.load(tmp_path)):
+        assert_same(it.kneighbors(queries), expected)
 
 
 def test_a_share_is_all_without_lists_or_neighbours_in_them(monkeypatch):
