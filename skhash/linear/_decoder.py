@@ -36,8 +36,8 @@ RIDGE = 1e-6
 # which smaller blocks decode better; the numbers in the codebook.
 MAX_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 2, 2**25
 # For blocks: ridges to choose from, in rows; how many rows are held out at most to do
-# so; how many times larger that of the first alternation is, and smaller that of the
-# last: fitted rows find more by such codes, and others as much.
+# so; and how many times smaller it is in the last alternation: fitted rows find more by
+# such codes, and others as much.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 MAX_HELD_OUT = 2000
 FALL = 3
@@ -326,8 +326,8 @@ class LinearDecoder(BaseEstimator):
     ridge : float or None, default=None
         For blocks of 4 and 8 bits: shrinks an entry towards the sum of its single bits,
         half way if it is found in so many rows. None chooses the ridge that decodes
-        held-out rows best, with alternations by refined codes. In alternations it falls
-        from three times as much to a third.
+        held-out rows best, with alternations by refined codes. It falls to a third
+        until the last alternation.
     max_train_samples : int or None, default=100_000
         `fit` uses so many rows, drawn at random; None, all.
     n_jobs : int, default=None
@@ -505,8 +505,7 @@ class LinearDecoder(BaseEstimator):
             scale = share**0.5 * self.relaxation
             codebook = self._with_noise(scale, X, codes, random_state)
             codes = self._refine(X, codes, bits, codebook, seed=turn)
-            left = share * self.n_alternations / max(1, self.n_alternations - 1)
-            self._fit_codebook(X, codes, FALL ** (2 * left - 1))
+            self._fit_codebook(X, codes, FALL ** (share - 1))
             if self.verbose:
                 error = self._errors(X, codes).mean()
                 step = f"alternation {turn + 1} of {self.n_alternations}"
