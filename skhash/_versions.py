@@ -17,12 +17,12 @@ OPTIONAL = (
 def show_versions() -> None:
     """Print the versions of skhash, of what it builds on, and of the machine.
 
-    Put what it prints into a report of a bug. It imports none of the packages that it
-    names, so that it works where one of them does not.
+    Put the output into a bug report. It imports none of these packages, so that it
+    works even if one of them does not.
 
     See Also
     --------
-    sklearn.show_versions : The same of scikit-learn, with its thread pools.
+    sklearn.show_versions : The same for scikit-learn, with its thread pools.
 
     Examples
     --------

@@ -15,17 +15,17 @@ class AuditResult:
     Attributes
     ----------
     rows : list of AuditRow
-        One a method and length, in the order in which they were asked for.
+        One for each method and length, in the given order.
     recommended : AuditRow
         The recommended method and length.
     search : {"hamming", "asymmetric"}
         How to search its codes: by Hamming distance, or by uncompressed queries and a
         decoder.
     choice : Choice
-        Both of these, with what they cost: ``n_bytes`` of a vector in memory and
-        ``decoder_bytes`` once, ``recall`` and its standard ``error``. Of all that reach
-        the target recall they use the least memory for the given vectors; of those
-        that use as much, or where none reaches it, they have the best recall.
+        Both of these, with their cost: ``n_bytes`` of a vector in memory and
+        ``decoder_bytes`` once, ``recall`` and its standard ``error``. It is the choice
+        of least memory, for the given vectors, that reaches the target recall. Of equal
+        memory, or if none reaches it, it is the choice of best recall.
     reason : str
         The reason, in a sentence.
     encoder : object
@@ -39,7 +39,7 @@ class AuditResult:
     skipped : list of str
         Methods and lengths that could not be measured, with the reason.
     alternatives : list of str
-        Other choices: for more vectors, without re-scoring, and of other engines.
+        Other choices: for more vectors, without re-ranking, and of other engines.
     evidence : object or None
         Scores of true neighbours and of random pairs by the recommended search, and
         examples of queries, for `to_html`.

@@ -71,10 +71,10 @@ def audit(
 ) -> AuditResult:
     """Measure the cost and the recall of binary codes of these vectors.
 
-    Queries are drawn at random and held out. The other rows are the database, and what
-    the encoders are fitted on (at most 100 000 of them). Each method is fitted at each
-    length, `NeighborHash` at the longest only and cut to the others. All are timed, and
-    scored by the share of the `k` true float neighbours that is found
+    Queries are drawn at random and held out. The other rows are the database, and the
+    encoders are fitted on them (on at most 100 000). Each method is fitted at each
+    length; `NeighborHash` is fitted at the longest only, and cut to the others. All are
+    timed, and scored by the share of the `k` true neighbours that is found
 
     - by Hamming distance (``recall``), with the codes of encoders,
     - by uncompressed queries, compared with decoded codes (``recall_asymmetric``), with
@@ -98,19 +98,19 @@ def audit(
         Methods to try: `ITQHash`, `SGHEncoder`, `NeighborHash`, `PCAHash`,
         `RandomHyperplaneHash`, with their defaults, and
         ``LinearDecoder(start="residual")``, which needs no encoder. `NeighborHash` is
-        given `metric`, and `n_bits` as the lengths to be `nested`.
-        The last four are to compare with: a bit and a byte a column, and product
-        quantization and RaBitQ of faiss, where it is installed.
+        given `metric`, and `n_bits` as the lengths to be `nested`. The last four are
+        for comparison: a bit or a byte for each column, and product quantization and
+        RaBitQ of faiss, if it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         The measure of true neighbours. For "cosine" the encoders normalize the rows.
     k : int, default=10
         Number of true neighbours to find.
     rescore : int, default=100
-        Number of candidates to rank again by the float vectors. With as many as `k` the
-        vectors are not needed, and the recommendation does without.
+        Number of candidates to re-rank by the vectors. If it is `k`, nothing is
+        re-ranked, and the recommended search needs no vectors.
     sample : int, default=None
-        Use so many random rows, queries included; by default all. Recall falls as the
-        database grows, so a small sample flatters.
+        Number of random rows to use, including queries; by default all. Recall falls as
+        the database grows, so a small sample gives too high a recall.
     n_queries : int, default=1000
         Number of queries, at most a fifth of the rows.
     target_recall : float, default=0.9
@@ -137,8 +137,8 @@ def audit(
 
     Notes
     -----
-    A KeyboardInterrupt ends the audit and reaches the caller. `progress` has the result
-    so far by then; its ``skipped`` names the rest.
+    A KeyboardInterrupt ends the audit and reaches the caller. The last call of
+    `progress` got the result so far; its ``skipped`` names the rest.
 
     Examples
     --------

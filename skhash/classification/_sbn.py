@@ -47,7 +47,7 @@ class SBNClassifier(
 ):
     r"""A classifier whose hidden units are random bits.
 
-    Each unit of layer k is +1 where its logit exceeds noise, else -1:
+    Each unit of layer k is +1 if its logit exceeds noise, else -1:
 
     .. math::
         x^k = \operatorname{sign}(a^k - z^k), \quad
@@ -55,12 +55,12 @@ class SBNClassifier(
         p(y | x^0) = E_z \operatorname{softmax}(V x^L + c)_y.
 
     The expected cross-entropy :math:`E_z[-\log \operatorname{softmax}(V x^L + c)_y]` is
-    minimized over all weights, with a gradient estimate in place of the derivative that
-    bits do not have. Predictions are means over networks with noise drawn once, or
+    minimized over all weights, with a gradient estimate, as bits have no
+    derivative. Predictions are means over networks with noise drawn once, or
     those of the one network without noise.
 
-    The bits of the last layer are a code of the row that follows its class;
-    `transform` returns them.
+    `transform` returns the bits of the last layer, a code that is similar for rows of
+    the same class.
 
     Parameters
     ----------
@@ -68,16 +68,16 @@ class SBNClassifier(
         Number of units of each fully connected layer.
     architecture : "mlp", list of dict or callable, default="mlp"
         "mlp" is fully connected. A list has the arguments of each
-        `skhash.networks.BinaryConv2d` in front of the rest. Or a factory
-        ``(n_features, n_classes) -> skhash.networks.StochasticBinaryNetwork``, which
-        then decides on `noise`, `weights` and `batch_norm` too.
+        `skhash.networks.BinaryConv2d` before the fully connected layers. A function
+        ``(n_features, n_classes) -> skhash.networks.StochasticBinaryNetwork`` makes any
+        network; it then sets `noise`, `weights` and `batch_norm` too.
     input_shape : tuple of int or None, default=None
-        (channels, height, width) of the images that rows are.
+        (channels, height, width), if rows are images.
     gradient : str or estimator of `skhash.gradients`, default="zgr"
-        Estimates the gradient: "zgr", "st" and other layer-wise ones at the cost of
-        backpropagation, "psa" with less bias, "adf", "local_reparam", "arm" and others.
+        Gradient estimator: "zgr", "st" and other layer-wise ones cost as much as
+        backpropagation; "psa" has less bias; "adf", "local_reparam", "arm" and others.
     weights : str or WeightLaw of `skhash.networks`, default="real"
-        Those between layers of units; the first layer and the head have real ones.
+        Weights between hidden layers; the first layer and the head have real ones.
         "mirror" weights are -1 and +1, drawn once a step, with logits that are trained
         by mirror descent; `skhash.networks.MirrorWeights` can give them a prior. "pgd"
         trains their probabilities by projected gradients. "bayesbinn" relaxes them and
@@ -95,19 +95,19 @@ class SBNClassifier(
         Size of the ensemble whose probabilities are averaged; 0 uses the network
         without noise. May be changed after `fit`. Each member has noise that is drawn
         once and shared by all rows, so that predictions do not depend on other rows.
-        The draws of a unit are spread over its noise (a Latin hypercube): the mean of
-        the members varies less than that of independent ones.
+        The draws of a unit are spread over its noise (a Latin hypercube), so that the
+        mean of the members varies less than that of independent ones.
     init : {"whiten", "default", "real"}, default="whiten"
         "whiten" scales layers at the start so that logits have mean 0 and deviation
-        `init_scale` over a sample of rows, or over the batch with batch norm. "real"
-        trains a network with real weights whose units pass their means for the first
-        half of the epochs, whose weights then start the binary units. Binary weights
-        have these as logits, divided by their root mean square; those of a custom
-        `architecture` start as they are.
+        `init_scale` over a sample of rows, or over the batch with batch norm. For the
+        first half of the epochs, "real" trains a network with real weights, whose units
+        output their means. The binary units start with these weights. Binary weights
+        have them as logits, divided by their root mean square, except in a custom
+        `architecture`, which gets them unchanged.
     init_scale : float, default=2.0
-        How far logits spread at the start, where noise of scale 1 has slope 1 at the
-        threshold. At 1, as in the papers, units are about as random as they can be
-        with a signal left; with larger values they are surer of theirs.
+        Deviation of the logits at the start, where noise of scale 1 has slope 1 at the
+        threshold. At 1, as in the papers, units are about as random as they can be with
+        a signal left; with larger values they are less random.
     augment : callable or None, default=None
         Changes images of `input_shape` at random while training: a function of a tensor
         of shape (n_images, channels, height, width) and a generator.
@@ -163,8 +163,8 @@ class SBNClassifier(
 
     Notes
     -----
-    Columns are centred, and all divided by one number: those of different units want a
-    `sklearn.preprocessing.StandardScaler` in front.
+    Columns are centred, and all divided by one number. If they have different units,
+    use a `sklearn.preprocessing.StandardScaler` before.
 
     References
     ----------

@@ -14,9 +14,9 @@ from skhash.utils._sklearn import Interval
 class ITQHash(LinearLogitsMixin, BaseHasher):
     """Iterative quantization: principal components, rotated to lie near their signs.
 
-    Minimizes ``|B - V R|_F^2`` over codes `B` in {-1, +1} and rotations `R`, where `V`
-    are the centred data on their leading principal axes, by exact steps in turns (Gong
-    and Lazebnik, 2011, equation 2).
+    It alternates exact steps that minimize ``|B - V R|_F^2`` over codes `B` in {-1, +1}
+    and rotations `R`, where `V` are the centred data on their leading principal axes
+    (Gong and Lazebnik, 2011, equation 2).
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ from skhash.utils._sklearn import StrOptions
 class PCAHash(LinearLogitsMixin, BaseHasher):
     """Signs of the leading principal components.
 
-    The simplest learned code, and at few bits often the best one for finding near
-    neighbours. The components maximize the variance ``sum_k Var(u_k . x)`` over
+    This is the simplest learned code, and with few bits often the best one for finding
+    near neighbours. The components maximize the variance ``sum_k Var(u_k . x)`` over
     orthonormal `u_k`. Later components carry little variance, so long codes waste bits
     on noise; a random rotation spreads the variance evenly over them.
 

@@ -28,10 +28,10 @@ from skhash.utils.chunks import row_chunks
 class AsymmetricNeighbors(GraphMixin, BaseIndex):
     """Nearest neighbours of uncompressed queries among codes, by their decoded vectors.
 
-    Queries are not encoded. A code stands for what a linear decoder makes of it, or for
-    the real vector that it was made of, and that is compared with the query. Answers
-    are ordered by (score, position) on any number of threads, and a pair has one score,
-    to the last bit.
+    Queries are not encoded. They are compared with the vectors that a linear decoder
+    makes of the codes, or with the real vectors of the codes. Answers are ordered by
+    (score, position) on any number of threads, and a pair has the same score, to the
+    last bit.
 
     Parameters
     ----------
@@ -41,17 +41,17 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         The largest score that `radius_neighbors` finds, inclusive.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         How vectors are compared. It is fixed in `fit`. With a decoder of rows of unit
-        length, all rank by the cosine of what is decoded, the estimate that finds most:
-        see the notes of `asymmetric_scores`.
+        length, each metric ranks by the cosine of the decoded vectors, which finds
+        most: see the notes of `asymmetric_scores`.
     error_weight : float, default=0.25
-        For "euclidean", how much of the squared error of a code is added to its scores,
-        if errors are given to `fit`. It is fixed there. A code that approximates its
-        vector badly looks nearer to queries than the vector is.
+        For "euclidean", the share of the squared error of a code that is added to its
+        scores, if `fit` gets errors. It is fixed in `fit`. Without it, a code that
+        approximates its vector badly looks nearer to queries than the vector is.
     n_candidates : int, default=None
-        Compares only so many codes, those nearest by Hamming distance, for which the
-        codes of the queries are asked for; or, of an index with a decoder and vectors,
-        those of the smallest scores by the decoder, and compares their vectors. The
-        answer is then that among these. None compares all, and is exact.
+        Number of codes to compare: those nearest by Hamming distance, which needs the
+        codes of the queries; or, if the index has a decoder and vectors, those of the
+        smallest scores by the decoder, whose vectors are then compared. The answer is
+        exact among these. None compares all, and is exact.
     search_fraction : float, default=1.0
         Share of the codes that `kneighbors` compares by a decoder of whole bytes; see
         the notes. 1.0 compares all, and is exact.
@@ -68,8 +68,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     vectors_ : ndarray of shape (n_samples_fit_, n_features)
         The real vectors; only if they were given.
     n_samples_fit_ : int
-        The number of positions: of codes, those included that were removed since the
-        last `compact`.
+        The number of positions: of codes, including those removed since the last
+        `compact`.
     live_ : ndarray of shape (n_samples_fit_,), bool
         False for a code that was removed.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
@@ -93,26 +93,25 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     Notes
     -----
-    With a decoder the index holds a byte a code besides the codes, and for inner
-    products of rows of any length none: see the notes of `asymmetric_scores`. The first
-    search lays the codes out anew, which takes their bytes once more. If codes that are
-    added later decode to longer vectors, the bytes of those before are rounded once
-    more. Vectors are kept as they are: a
-    memory map stays on disk, and only the rows that are compared are read. Adding codes
-    to it copies it into memory.
+    With a decoder the index holds one more byte for each code, except for inner
+    products of rows of any length: see the notes of `asymmetric_scores`. The first
+    search makes a second copy of the codes, in another layout. If codes that are added
+    later decode to longer vectors, the bytes of the earlier codes are rounded again. A
+    memory map of vectors stays on disk, and only the rows that are compared are read;
+    adding codes copies it into memory.
 
-    Where the processor looks bytes up in registers (AVX-512 VBMI, AVX2 and NEON), a
-    search adds up bounds of 8 bits first, for 16 to 64 codes at a time, and then scores
-    what they leave.
+    If the processor can look up bytes in registers (AVX-512 VBMI, AVX2 and NEON), a
+    search first adds up bounds of 8 bits, for 16 to 64 codes at a time, and then scores
+    only the codes within the bounds.
 
-    There, a `search_fraction` below 1 is for millions of codes of
-    ``LinearDecoder(start="residual")``, whose first byte says most. Codes are laid out
-    in blocks of 512, in the order of two bytes: the first, and that of the others whose
-    entries in the codebook vary most. A search is of the blocks that hold the lists
-    nearest to the query, a list being the codes that have both bytes in common
-    (inverted multi-index, [1]_). The place of each code adds 8 bytes of memory. At
-    least 32 768 codes are searched, and all of them for radii, and where those that may
-    be found are fewer than `n_neighbors` in the share, or less than half of all.
+    On such processors, use a `search_fraction` below 1 for millions of codes of
+    ``LinearDecoder(start="residual")``, whose first byte says most. A list is the set
+    of codes that have two bytes in common: the first, and the one of the others whose
+    entries in the codebook vary most (inverted multi-index, [1]_). Codes are stored
+    in blocks of 512, sorted by these bytes, and a search compares the blocks of the
+    lists nearest to the query. The position of each code needs 8 bytes of memory. At
+    least 32 768 codes are compared. All codes are compared for radii, and for filters
+    that leave less than half of all codes, or fewer than `n_neighbors` in the share.
 
     References
     ----------

@@ -30,13 +30,13 @@ class HammingNeighbors(GraphMixin, BaseIndex):
     algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
         All are exact, with the same answers. "brute" compares each query with all
         codes. "multi_index" looks codes up by parts of their bits (Norouzi et al.,
-        2012) where that is faster: for small radii and near neighbours. "pruned"
-        compares only codes that the triangle inequality does not exclude: it keeps them
-        in clusters. "auto" begins with brute force. It makes tables for radii of few
-        bits and for very near neighbours, from 32 768 codes on, and clusters for wider
-        radii and for up to 100 neighbours, from 524 288 codes on: each where it is
-        expected to be faster, once the queries so far would have repaid the time to
-        build it. Call `prepare` where the queries to come are known.
+        2012) if that is faster: for small radii and near neighbours. "pruned" keeps
+        codes in clusters, and compares only codes that the triangle inequality does not
+        exclude. "auto" begins with brute force. It makes tables for radii of few bits
+        and for very near neighbours, from 32 768 codes on, and clusters for wider radii
+        and for up to 100 neighbours, from 524 288 codes on. It makes each as soon as
+        the queries so far would have repaid the time to build it. Call `prepare` if you
+        know how many queries will follow.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
@@ -44,9 +44,9 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         Threads. None uses all available cores, or 1 inside a joblib worker, and
         follows ``joblib.parallel_config(n_jobs=...)``; -1 uses all.
     device : str, default="cpu"
-        "cpu" searches without torch. "cuda", "cuda:1", "mps" search there with torch,
-        and on the CPU where there is no such device any more. "auto" uses an
-        accelerator if torch is already imported and finds one.
+        "cpu" searches without torch. "cuda", "cuda:1", "mps" search on that device with
+        torch, or on the CPU if it is not available any more. "auto" uses an accelerator
+        if torch is already imported and finds one.
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         The codes, packed, by position. With ``packed=True`` it may be the array that
         was passed to `fit`, uncopied: do not change it.
     n_samples_fit_ : int
-        The number of positions: of codes, those included that were removed since the
-        last `compact`.
+        The number of positions: of codes, including those removed since the last
+        `compact`.
     live_ : ndarray of shape (n_samples_fit_,), bool
         False for a code that was removed.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
@@ -74,12 +74,12 @@ class HammingNeighbors(GraphMixin, BaseIndex):
 
     Notes
     -----
-    Time is that of comparing all pairs at most; memory is that of the codes, the
-    answer, and tens of megabytes a thread at most. The tables of "multi_index" need up
-    to 8 bytes a code and part: a code of 64 bits is cut into 4 parts, from 2^22 codes
-    on into 3. "pruned" holds the codes again, and 4 to 6 bytes a code more. Both are
-    made anew after a change of the codes, when that is due; "auto" makes neither where
-    it would need more than half of the free memory. Clusters that were made are saved
+    A search takes at most the time of comparing all pairs. Memory holds the codes, the
+    answer, and at most tens of megabytes a thread. The tables of "multi_index" need up
+    to 8 bytes for each code and part: a code of 64 bits is cut into 4 parts, from 2^22
+    codes on into 3. "pruned" holds a second copy of the codes, and 4 to 6 bytes a code
+    more. After a change of the codes, both are made again when needed; "auto" makes
+    neither if it would need more than half of the free memory. Clusters are saved
     with the index, in the same size. The first search in a fresh installation compiles
     the kernels for some seconds and keeps them on disk.
 

@@ -37,42 +37,42 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     """Nearest neighbours of real vectors, found by their codes.
 
     An encoder makes the codes, and an index searches them: `HammingNeighbors` by codes
-    of the queries, `AsymmetricNeighbors` by the queries themselves. The latter gets a
+    of the queries, `AsymmetricNeighbors` by uncompressed queries. The latter uses a
     `skhash.linear.LinearDecoder`, which is fitted to the codes and refines them, or
     with `keep_vectors` the real vectors.
 
-    Codes decode to vectors as the encoder sees them: of unit length with its
-    ``normalize=True``, and behind the other steps where it is a Pipeline. So are the
-    queries that are compared with them. Rows of unit length are compared by the angle,
-    whatever the `metric` of the index. With `keep_vectors` vectors stay as they are;
+    Decoded vectors are those that the encoder sees: of unit length with its
+    ``normalize=True``, and after the other steps of a Pipeline. Queries are transformed
+    in the same way. Rows of unit length are compared by the angle, with any `metric`
+    of the index. `keep_vectors` keeps vectors unchanged;
     set the `metric` of the index to the one that the codes follow.
 
     Parameters
     ----------
     encoder : estimator
-        It has `transform`, to bits 0/1, or `transform_packed`. It is cloned and
-        fitted, even if it is fitted already: to use it as it is, wrap it in
-        `sklearn.frozen.FrozenEstimator`. A Pipeline that ends in an encoder is one too.
+        It has `transform`, to bits 0/1, or `transform_packed`, and may be a Pipeline.
+        It is cloned and fitted, even if it is fitted already. To use a fitted one, wrap
+        it in `sklearn.frozen.FrozenEstimator`.
     index : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors, default=None
-        It is cloned, and holds packed codes whatever its `packed`. None stands for
+        It is cloned, and always holds packed codes. None stands for
         ``HammingNeighbors()``.
     n_neighbors : int, default=None
-        How many to find by default. None leaves the `n_neighbors` of the index.
+        Default number of neighbours. None uses the `n_neighbors` of the index.
     decoder : LinearDecoder or "encoder", default=None
-        For `AsymmetricNeighbors`, what decodes the codes. It is cloned, fitted to the
+        Decoder of the codes, for `AsymmetricNeighbors`. It is cloned, fitted to the
         encoder's codes, and refines those of the database: they decode nearer to the
         vectors, and their Hamming distances say less. Its `n_alternations` and
-        `n_restarts` set the time of that. "encoder" stands for the codebook of an
-        encoder that has one, with its codes as they are. None stands for
-        ``LinearDecoder(start="residual")``, which makes codes of its length for
-        uncompressed queries alone; or, where the index has `n_candidates`, which are
-        found by Hamming distance, for one that leaves the encoder's as they are.
+        `n_restarts` set the time of this. "encoder" uses the codebook of the encoder,
+        if it has one, without refining codes. None stands for
+        ``LinearDecoder(start="residual")``, which makes codes of the encoder's length
+        for uncompressed queries only. If the index has `n_candidates`, found by Hamming
+        distance, None stands for a decoder that does not refine codes.
     keep_vectors : bool or path-like, default=False
-        For `AsymmetricNeighbors`, whether it compares by the real vectors: those of its
-        `n_candidates`, found by Hamming distance, or with a `decoder` by that. True
-        keeps them, as many bytes as `X` has, in memory and in what is saved; with a
-        decoder, as the encoder sees them. A path names your own ``.npy`` file of these
-        rows, which is read where it lies, and never copied.
+        For `AsymmetricNeighbors`, whether it compares real vectors: those of its
+        `n_candidates`, found by a `decoder`, or without one by Hamming distance. True
+        keeps all vectors, with the bytes of `X`, in memory and in the saved index; with
+        a decoder, after the steps of the encoder. A path names your own ``.npy`` file
+        of these rows, which is read in place, and never copied.
     verbose : bool, default=False
         Whether `fit` prints its steps, with the time that has passed, and the error
         after each alternation of a decoder that is not given.
@@ -92,7 +92,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     See Also
     --------
-    HammingNeighbors : Search among codes, however they were made.
+    HammingNeighbors : Search among codes from any source.
     AsymmetricNeighbors : The same, with real vectors as queries.
     sklearn.neighbors.NearestNeighbors : Exact search by real vectors.
 

@@ -261,7 +261,7 @@ def test_the_page_from_its_first_line(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     X, _ = load_digits(return_X_y=True)
-    names = run("To store", {"X": X[:500]})
+    names = run("Store codes and decoder", {"X": X[:500]})
     index, again = names["index"], names["again"]
     assert_array_equal(index.kneighbors(X[:5]), again.kneighbors(X[:5]))
-    run("Of a query", {**names, "queries": X[500:]})
+    run("Prepare a query", {**names, "queries": X[500:]})

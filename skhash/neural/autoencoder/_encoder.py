@@ -72,32 +72,32 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         Input of the encoder: rows of unit length, the values, their shares of the row's
         sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".
     posterior : {"independent", "correlated"} or posterior, default="independent"
-        Whether bits are independent given the row, or depend on each other, as a
-        `CorrelatedPosterior` has it.
+        Whether bits are independent given the row, or depend on each other by a
+        `CorrelatedPosterior`.
     gradient : str or gradient estimator, default="st"
         A name ("st", "zgr", "arm", "disarm", ...) or an object of `skhash.gradients`,
         such as ``ARM(n_samples=10)``.
     noise : {"logistic", "uniform", "triangular", "normal"} or noise, default="logistic"
-        A unit is on where its logit exceeds this noise, see `skhash.noise`.
+        A unit is on if its logit exceeds this noise, see `skhash.noise`.
     kl_weight : float or callable, default=0.03
         The weight lambda, or a function of the number of steps done, such as
         ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.training`.
     dropout : float, default=0.5
         The probability that a hidden unit of the encoder is left out in a step, and
-        that an entry of a row is hidden from the encoder, while the decoder has to
-        explain it all the same.
+        that an entry of a row is hidden from the encoder, but not from the decoder's
+        loss.
     correction : str, Correction or None, default=None
-        A second phase, `Correction`, whose gradient corrects the bias of the first; or
-        the name of that gradient.
+        A second phase, `Correction`, with a gradient estimator that corrects the bias
+        of the first; or the name of that estimator.
     normalize : bool, default=False
         Whether rows are first scaled to unit length.
     lr : float, default=3e-3
         Step size.
     lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
-        How the step size falls. A correction starts it afresh, for its own epochs.
+        Schedule of the step size. A correction starts it again, for its epochs.
     max_epochs : int, default=12
         Number of passes over the data, before the correction. Codes of 16 bits and
-        fewer want twice as many.
+        fewer need twice as many.
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
     optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"

@@ -43,12 +43,13 @@ SMALLEST_SPREAD = 1e-6
 class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Contrastive codes of near neighbours: rows near each other get near codes.
 
-    A row x_i of a batch is paired with one of its nearest rows (or, with labels, with
-    one of its class), x_i'. With signs s in {-1, +1} of the logits of an encoder, and
-    their agreement ``<s_i, s_j'> / m`` over m bits, training minimises how far the
-    distribution of agreement over the partners of the batch is from that of nearness,
-    seen from rows and from partners, how little agreement follows distance, and how
-    little codes tell of their rows:
+    Each row x_i of a batch is paired with one of its nearest rows (or, with labels,
+    with one of its class), its partner x_i'. Let s in {-1, +1} be the signs of the
+    logits of an encoder, and ``<s_i, s_j'> / m`` their agreement over m bits. Training
+    minimizes the sum of three parts. The first is the cross-entropy of the
+    distributions of agreement and of nearness, over the partners of a row and over the
+    rows of a partner. The second is small if agreement follows distance. The third is
+    the error of rebuilding rows from codes:
 
     .. math::
 
@@ -62,56 +63,56 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         p_{ij} \propto \exp \Big( - n_X^{0.35} \,
         \frac{d_{ij'}^2}{\overline{d_i^2} - \min d_i^2} \Big)
 
-    The first part is the cross-entropy of stochastic neighbour embedding (Hinton and
-    Roweis, 2002) over batches that hold near neighbours, the pairs ``y_ij = 1`` of Dai
-    et al. (2017, section E.2). q and p sum to 1 over the partners of a row, q' and p'
-    over the rows of a partner. d is the distance, in units of how far the nearest
-    partner is from a usual one, and :math:`n_X` the number of rows of `X`: the more
-    there are, the nearer are those that a search is for. With labels, a `graph` that is
-    given and inner products, p is equal for all that are known to be near instead. r_m
-    is the correlation of agreement and distance over the pairs of a batch, in which a
-    pair at distance d counts ``exp(-3 d^2 / mean d^2)``. D_m is a linear decoder, and
-    the bar is the mean over entries of rows in units of their spread. The outer
-    sum is over lengths: agreement over the first m bits makes every such prefix a
-    separate code (Kusupati et al., 2022). A sign is +1 with probability
-    ``sigmoid(2 a)`` of its logit a, so that its mean is ``tanh(a)``. By default
-    ``tanh(b a)`` stands for the sign while training, with b growing from 1 to 5 over
-    the epochs (Cao et al., 2017), so that gradients of the objective are exact.
+    The first part is that of stochastic neighbour embedding (Hinton and Roweis, 2002)
+    over batches that hold near neighbours, the pairs ``y_ij = 1`` of Dai et al. (2017,
+    section E.2). q and p sum to 1 over the partners of a row, q' and p' over the rows
+    of a partner. d is the distance, and :math:`n_X` the number of rows of `X`: the more
+    rows, the nearer are those that a search should find. With labels, with a given
+    `graph` and for inner products, p is instead equal for all known partners. r_m is
+    the correlation of agreement and distance over the pairs of a batch; a pair at
+    distance d has the weight ``exp(-3 d^2 / mean d^2)``. D_m is a linear decoder, and
+    the bar is the mean over entries of rows in units of their spread. The outer sum is
+    over lengths, so that the first m bits are a code for each length m (Kusupati et
+    al., 2022). A sign is +1 with probability ``sigmoid(2 a)`` of its logit a, so that
+    its mean is ``tanh(a)``. By default, training replaces the sign by ``tanh(b a)``,
+    with b growing from 1 to 5 over the epochs (Cao et al., 2017), so that gradients of
+    the objective are exact.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the codes; it may be larger than the number of features.
     n_neighbors : int, default=20
-        How many nearest rows a partner is drawn from. Fewer suit searches for the very
-        nearest, more suit long lists.
+        Number of nearest rows from which a partner is drawn. Use fewer to search for
+        the very nearest, more for long lists.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        Which rows are near. To encode rows by their direction only, use `normalize`.
+        Metric of the neighbours. To encode rows by their direction only, use
+        `normalize`.
     hidden_layer_sizes : "auto" or sequence of int, default="auto"
-        Units in the hidden layers of the encoder, beside which there is a linear one.
-        "auto" is one layer of 512, or as many as there are rows. Without any, ``()``,
-        the encoder is linear: it finds less, but encodes several times as fast.
+        Units in the hidden layers, whose output is added to that of a linear encoder.
+        "auto" is one layer of 512, or of fewer if there are fewer rows. With ``()`` the
+        encoder is linear: it finds less, but encodes several times as fast.
     nested : bool or sequence of int, default=True
         The lengths m to train besides `n_bits`: True is 8, 16, 32, ..., False none.
-        Those of a sequence that are not below `n_bits` are passed over.
+        Lengths of a sequence that are not below `n_bits` are ignored.
     temperature : float, default=0.24
-        T above: a low one looks at the nearest rows of a batch only.
+        T above: with a low one, only the nearest rows of a batch count.
     gradient : "annealed_tanh", str or LayerwiseGradient, default="annealed_tanh"
-        How gradients pass the signs: "annealed_tanh" as above, or a layer-wise
-        estimator of `skhash.gradients`, or its name.
+        Gradient through the signs: "annealed_tanh" as above, or a layer-wise estimator
+        of `skhash.gradients`, or its name.
     distance_weight, reconstruction_weight : float, default=0.02 and 0.2
-        :math:`\delta` and :math:`\rho`. The longer a code, the more room it has for
-        these. For n > 10 000 rows the first is multiplied by ``10 000 / n``, for
+        :math:`\delta` and :math:`\rho`. Long codes can follow these better.
+        For n > 10 000 rows the first is multiplied by ``10 000 / n``, for
         n > 60 000 rows the second by ``sqrt(n / 60 000)``. Both are left out with
-        labels, a `graph` that is given, and inner products.
+        labels, with a given `graph`, and for inner products.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
-        Where neighbours come from. "exact" compares all pairs of rows; "projected"
-        compares them by at most 128 principal components, which for wide rows is much
-        faster. Or the neighbours themselves, as from `kneighbors_graph`.
+        Source of the neighbours. "exact" compares all pairs of rows; "projected"
+        compares them by at most 128 principal components, which is much faster for wide
+        rows. A sparse matrix is a graph of neighbours, as from `kneighbors_graph`.
     max_train_samples : int or None, default=50_000
-        Find the neighbours of at most so many rows, drawn at random, among all rows,
-        and train on these pairs. None uses all rows, in time that grows with their
-        square.
+        Largest number of rows to train on. They are drawn at random, and their
+        neighbours are found among all rows. None uses all rows, in time that grows with
+        their square.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. Applied in `transform` too, so pass unnormalised rows.
@@ -130,12 +131,12 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         A class of `torch.optim` or its name in any case, or these with parameters; see
         `skhash.training.Optimizer`.
     weight_decay : float, default=0.03
-        That of the optimizer. It serves rows that were not fitted.
+        Weight decay of the optimizer. It helps rows that were not fitted.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        take part in nothing else, and are no partners of rows that are trained on.
+        are not used for training, not even as partners.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -182,15 +183,15 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     Neighbours need ``max_train_samples n_samples min(n_features, 128)``
     multiplications, once: two minutes of one core for 50 000 of a million rows.
 
-    Rows may be a memory map, and float16. They are read in chunks, as they are: once
-    each to be checked, for their range, and for the graph. What is computed from
-    samples (the mean, the scale, the start and the axes of the graph) uses 20 000 rows.
-    Pairs that are trained on are at most ``max_train_samples (n_neighbors + 1)`` rows;
-    up to 256 MiB in float32 they are held, beyond that read as they are fed. So memory
-    does not grow with the rows, but for some integers a row.
+    Rows may be a memory map, and float16. They are read in chunks: once for checks,
+    once for their range, and once for the graph. The mean, the scale, the start and the
+    axes of the graph are computed from 20 000 rows.
+    Training uses at most ``max_train_samples (n_neighbors + 1)`` rows. Up to 256 MiB in
+    float32 they are kept in memory, above that they are read for each batch. So memory
+    grows with the rows only by some integers a row.
 
-    Rows are trained on by their coordinates along at most ``max(256, n_bits)``
-    principal axes; the encoder is one of all columns nevertheless. It starts at ITQ
+    Training uses the coordinates of rows along at most ``max(256, n_bits)``
+    principal axes, but the encoder uses all columns. It starts at ITQ
     rotations of the leading axes. Multiplying or shifting the data changes the codes
     only through rounding, which that start and training amplify to some bits in a
     hundred (with the inner product a shift changes more). Sparse rows are never dense

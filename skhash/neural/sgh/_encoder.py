@@ -42,9 +42,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     with the normalizer of the model kept, which for this decoder is tractable. The code
     of a vector is the likeliest one: bit = 1 where the logit is above 0.
 
-    With `LatentScale` (section E.1 of the supplement) each bit of each row has its own
-    scale z. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is
-    added, unweighted.
+    With `LatentScale` (section E.1 of the supplement) each bit of each row has a scale
+    z. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is added,
+    unweighted.
 
     With pairs of rows that are known to be similar (y = 1) or not (section E.2), rows
     are similar with probability ``sigmoid(s t + c)``. The agreement t of two codes is
@@ -56,9 +56,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         - \nu \, d \; E_{q(h_i|x_i) \, q(h_j|x_j)}
         \big[ \log p(y_{ij} \,|\, h_i, h_j) \big]
 
-    is added, its mean over pairs, with d the number of features, which the free energy
-    grows with. In the mean of `NeighborPairs` dissimilar pairs weigh together 30 times
-    as much as similar ones, however many there are of each.
+    is added, as a mean over pairs. d is the number of features, to which the free
+    energy is proportional. In the mean of `NeighborPairs`, all dissimilar pairs
+    together have 30 times the weight of all similar ones.
 
     Parameters
     ----------
@@ -68,33 +68,34 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Whether a bit enters the decoder as 0/1 or as -1/+1. The codes that `transform`
         returns are 0/1 either way.
     gradient : {"analytic", "exact", "linear"}, default="analytic"
-        How the expectation over bits is differentiated. "analytic" has it in closed
-        form: no noise, no bias. "exact" samples bits and takes the distributional
-        derivative (equation 8) with exact finite differences: unbiased. "linear" is the
-        paper's approximation of that (equation 14 of its supplement): biased, since it
-        does not see the variance of the bits. It costs the same as "exact" and is there
-        for comparison.
+        Gradient of the expectation over bits. "analytic" has a closed form: no noise,
+        no bias. "exact" samples bits and takes the distributional derivative (equation
+        8) with exact finite differences: unbiased. "linear" is the paper's
+        approximation of that (equation 14 of its supplement): biased, since it ignores
+        the variance of the bits. It costs the same as "exact" and is only for
+        comparison.
     init : {"auto", "itq", "pca", "random"}, default="auto"
-        Where the hash directions start: at rotated principal components (as `ITQHash`),
-        at the components, or at random. "auto" tries the first two on a sample of the
-        training rows and keeps the one whose codes keep more near neighbours. The
+        Start of the hash directions: rotated principal components (as in `ITQHash`),
+        the components, or random. "auto" tries the first two on a sample of the
+        training rows, and takes the one whose codes keep more near neighbours. The
         codebook starts at its least-squares fit.
     scale : {"latent"}, LatentScale or None, default=None
         Multiplies the codewords: None, or a latent scale of each bit and row,
         `LatentScale`.
     kl_weight : float, default=0.1
-        The weight lambda. At 1 the objective is the free energy itself, a bound of the
-        log likelihood, whose posterior collapses on data without structure: bits die.
+        The weight lambda. At 1 the objective is the free energy, a bound of the log
+        likelihood. On data without structure its posterior collapses: some bits are
+        constant.
     weight_penalty : float, default=0.0
         The weight mu, on the squared norms of the codewords in units of the data's root
         mean variance.
     refit_decoder : bool, default=True
-        Whether `fit` ends with codebook, alpha, rho and prior at their optimum for the
-        encoder that was learned, which has a closed form. The codes stay the same. Not
-        done with a `scale`, nor by `partial_fit`.
+        Whether `fit` ends by setting codebook, alpha, rho and prior to their optimum
+        for the learned encoder, in closed form. The codes stay the same. Not done with
+        a `scale`, nor by `partial_fit`.
     pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
-        Which pairs to learn from: those that `fit` is given, if any, `GivenPairs`;
-        rows whose class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
+        Pairs to learn from: those passed to `fit`, if any, `GivenPairs`; rows whose
+        class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
     normalize : bool, default=False
         Whether rows are first scaled to unit length, so that the codes follow the
         cosine similarity. Applied in `transform` too, so pass unnormalized rows.
@@ -102,14 +103,14 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Step size. It needs no tuning to the unit of the data, which are standardized
         inside by their mean and one common scale.
     lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
-        How the step size falls; "inverse_sqrt" is that of Theorem 5 of the paper. On an
-        encoder that was loaded from a file it starts afresh, with the optimizer.
+        Schedule of the step size; "inverse_sqrt" is that of Theorem 5 of the paper.
+        After loading from a file, schedule and optimizer start again.
     averaging : {"last", "random", "mean"}, default="last"
-        Which iterate is the result: the last one; a random one of the parameters before
-        each step, with probability in proportion to the size of that step, as in
-        Theorems 5 and 9 (in 5 for small steps); or the mean under these probabilities.
-        `partial_fit` trains on from the last iterate and takes new ones in beside the
-        old; on a loaded encoder it starts from the result and takes in new ones only.
+        The iterate to return: the last one; a random one of the parameters before each
+        step, with probability in proportion to the size of that step, as in Theorems 5
+        and 9 (in 5 for small steps); or the mean under these probabilities.
+        `partial_fit` continues from the last iterate, and considers old and new ones;
+        on a loaded encoder it starts from the result, and considers only new ones.
     max_epochs : int, default=10
         Number of passes over the data.
     batch_size : int or "auto", default="auto"
