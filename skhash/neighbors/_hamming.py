@@ -34,9 +34,9 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         codes in clusters, and compares only codes that the triangle inequality does not
         exclude. "auto" begins with brute force. It makes tables for radii of few bits
         and for very near neighbours, from 32 768 codes on, and clusters for wider radii
-        and for up to 100 neighbours, from 524 288 codes on. It makes each as soon as
-        the queries so far would have repaid the time to build it. Call `prepare` if you
-        know how many queries will follow.
+        and for up to 100 neighbours, from 524 288 codes on. It makes each if it is
+        expected to be faster, as soon as the queries so far would have repaid the time
+        to build it. Call `prepare` if you know how many queries will follow.
     packed : bool, default=False
         Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
         bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
