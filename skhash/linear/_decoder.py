@@ -35,12 +35,12 @@ RIDGE = 1e-6
 # the third power (32 bytes in two parts find less than in one); for each row, beyond
 # which smaller blocks decode better; the numbers in the codebook.
 MAX_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 2, 2**25
-# For blocks: ridges to choose from, in rows; how many rows are held out at most to do
-# so; and how many times smaller it is in the last alternation: fitted rows find more by
-# such codes, and others as much.
+# For blocks: ridges to choose from, in rows; by how much the next smaller one may raise
+# the least error of held-out rows, as it lowers that of the others; how many rows are
+# held out at most.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+SLACK = 1.03
 MAX_HELD_OUT = 2000
-FALL = 3
 # By how much the squared length of a row of float16 may differ from 1.
 UNIT_TOLERANCE = 0.01
 
@@ -194,7 +194,7 @@ def alternate_axes(X, n_parts: int):
 
 
 def choose_ridge(X, bits, block_bits: int, recode=None) -> float:
-    """Return the ridge of `RIDGES` that serves held-out rows best.
+    """Return the ridge of `RIDGES` that serves held-out rows best, or nearly so.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def choose_ridge(X, bits, block_bits: int, recode=None) -> float:
     step = 1 if error(i + 1) < error(i) else -1
     while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
         i += step
-    return RIDGES[i]
+    return RIDGES[i - (i > 0 and error(i - 1) < SLACK * error(i))]
 
 
 class LinearDecoderMixin:
@@ -326,8 +326,8 @@ class LinearDecoder(BaseEstimator):
     ridge : float or None, default=None
         For blocks of 4 and 8 bits: shrinks an entry towards the sum of its single bits,
         half way if it is found in so many rows. None chooses the ridge that decodes
-        held-out rows best, with alternations by refined codes. It falls to a third
-        until the last alternation.
+        held-out rows best, with alternations by refined codes, or the next smaller one
+        if its error is at most 3 % larger: fitted rows find more by it.
     max_train_samples : int or None, default=100_000
         `fit` uses so many rows, drawn at random; None, all.
     n_jobs : int, default=None
@@ -505,7 +505,7 @@ class LinearDecoder(BaseEstimator):
             scale = share**0.5 * self.relaxation
             codebook = self._with_noise(scale, X, codes, random_state)
             codes = self._refine(X, codes, bits, codebook, seed=turn)
-            self._fit_codebook(X, codes, FALL ** (share - 1))
+            self._fit_codebook(X, codes)
             if self.verbose:
                 error = self._errors(X, codes).mean()
                 step = f"alternation {turn + 1} of {self.n_alternations}"
@@ -656,14 +656,13 @@ class LinearDecoder(BaseEstimator):
                 recode = partial(refine, n_bits=self.n_bits_, n_jobs=self.n_jobs)
             self.ridge_ = choose_ridge(X, bits, self.block_bits_, recode)
 
-    def _fit_codebook(self, X, bits, ridge_factor=1.0):
+    def _fit_codebook(self, X, bits):
         if self.block_bits_ == 1:
             self.codebook_, self.offset_ = fit_codebook(X, bits)
         else:
             values = bits_to_values(bits, self.block_bits_)
             moments = BlockMoments(X, values, self.block_bits_)
-            decoder = moments.solve(ridge_factor * self.ridge_)
-            self.codebook_, self.offset_ = decoder
+            self.codebook_, self.offset_ = moments.solve(self.ridge_)
 
     def _with_noise(self, scale, X, bits, random_state):
         """Return the codebook with noise of `scale` times the error of a block."""

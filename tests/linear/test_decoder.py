@@ -109,23 +109,14 @@ def test_alternation_lowers_the_error_at_every_turn(digits, bits, block_bits):
         assert after < before
 
 
-@pytest.mark.parametrize("ridges", [(3, 1), (3, 3**0.5, 1)])
-def test_ridge_falls_in_alternations_and_verbose_prints_errors(
-    ridges, digits, bits, capsys
-):
-    """To a third of the first one, by equal factors."""
-    codes, lines, turns = bits, "", len(ridges) - 1
-    make = partial(LinearDecoder, block_bits=8, n_restarts=0, relaxation=0)
-    for turn, ridge in enumerate(ridges):
-        plain = make(n_alternations=0, ridge=ridge).fit(digits, codes)
-        if turn:
-            line = f"[LinearDecoder] alternation {turn} of {turns}, error"
-            lines += f"{line} {plain.error_:.4g}\n"
-        codes = plain.refine(digits, codes)
+def test_verbose_prints_the_error_of_each_alternation(digits, bits, capsys):
+    plain = LinearDecoder(n_alternations=0, ridge=1.0).fit(digits, bits)
+    error = plain.fit(digits, plain.refine(digits, bits)).error_
     assert not capsys.readouterr().out
-    decoder = make(n_alternations=turns, ridge=3.0, verbose=True).fit(digits, bits)
-    assert capsys.readouterr().out == lines
-    np.testing.assert_allclose(decoder.codebook_, plain.codebook_, atol=1e-3)
+    options = {"n_alternations": 1, "ridge": 1.0, "verbose": True}
+    LinearDecoder(**options).fit(digits, bits)
+    line = f"[LinearDecoder] alternation 1 of 1, error {error:.4g}\n"
+    assert capsys.readouterr().out == line
 
 
 @all_block_bits
@@ -192,12 +183,15 @@ def test_with_a_huge_ridge_blocks_are_the_linear_decoder(digits, bits):
         )
 
 
-def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values():
+def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeypatch):
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, size=(2000, 8), dtype=np.uint8)
     values = np.packbits(bits, axis=1)
     noise = 0.3 * rng.normal(size=(2000, 10))
     linear = bits @ rng.normal(size=(8, 10)) + noise
+    # The next decodes held-out rows nearly as well as the largest, and is taken.
+    assert choose_ridge(linear, bits, 8) == sorted(_decoder.RIDGES)[-2]
+    monkeypatch.setattr(_decoder, "SLACK", 1)
     assert choose_ridge(linear, bits, 8) == max(_decoder.RIDGES)
     free = 10 * rng.normal(size=(256, 10))[values[:, 0]] + noise
     assert choose_ridge(free, bits, 8) == min(_decoder.RIDGES)
@@ -218,10 +212,9 @@ def test_hamming_weight_keeps_bits(digits, bits, block_bits):
     assert changed[0] > changed[1] > changed[2] == 0
     # The objective of weight 1 is smaller than for the codes of other weights.
     assert values[1].mean() < min(values[0].mean(), values[2].mean())
-    # The weight is still that of keeping all bits; the last ridge is a third.
+    # The weight is still that of keeping all bits.
     kept = clone(decoder).set_params(n_alternations=2, relaxation=0).fit(digits, bits)
-    last = clone(decoder).set_params(ridge=1.0).fit(digits, bits)
-    np.testing.assert_array_equal(kept.codebook_, last.codebook_)
+    np.testing.assert_array_equal(kept.codebook_, decoder.codebook_)
 
 
 @pytest.mark.parametrize("block_bits", [1, 8])
@@ -305,7 +298,7 @@ def test_noise_falls_with_the_root_of_what_is_left(digits, bits, block_bits):
     It is proportional to what the code leaves of each column, shared by the blocks.
     """
     X, options = digits[:400, 20:30], {"block_bits": block_bits, "n_restarts": 0}
-    options |= {"ridge": 6.0, "relaxation": 2.0}
+    options |= {"ridge": None if block_bits == 1 else 5.0, "relaxation": 2.0}
     codes = bits[:400, :8]
     still = LinearDecoder(n_alternations=0, **options)
     noisy = clone(still).fit(X, codes)
@@ -314,8 +307,8 @@ def test_noise_falls_with_the_root_of_what_is_left(digits, bits, block_bits):
     noise = np.random.RandomState(0).standard_normal(noisy.codebook_.shape)
     noisy.codebook_ = noisy.codebook_ + (0.5**0.5 * 2.0 * spread * noise).astype("f4")
     once = noisy.refine(X, codes)
-    twice = clone(still).set_params(ridge=12**0.5).fit(X, once).refine(X, once)
+    twice = clone(still).fit(X, once).refine(X, once)
     found = LinearDecoder(n_alternations=2, **options).fit(X, codes)
-    expected = clone(still).set_params(ridge=2.0).fit(X, twice)
+    expected = clone(still).fit(X, twice)
     np.testing.assert_allclose(found.codebook_, expected.codebook_, atol=1e-4)
     assert (once != codes).any() and (twice != once).any()
