@@ -25,7 +25,7 @@ from skhash.utils.targets import partial_labels
 # Lengths that nested=True trains, as far as codes have so many bits.
 PREFIXES = [2**i for i in range(3, 64)]
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
-AUTO_STEPS, AUTO_EPOCHS = 1500, (10, 100)
+AUTO_STEPS, AUTO_EPOCHS = 1500, (20, 100)
 # The more rows there are, the nearer are those that a search is for, and the less the
 # distances of rows drawn at random tell of them.
 SHARPNESS = 0.35  # the power of the number of rows
@@ -123,7 +123,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         How the step size falls; by default "cosine".
     max_epochs : int or "auto", default="auto"
         Number of passes over the rows that are trained on. "auto" is as many as make
-        about 1500 steps, from 10 to 100.
+        about 1500 steps, from 20 to 100.
     batch_size : int or "auto", default="auto"
         Rows in a batch, each with its partner. Every row sees all other rows' partners
         as negatives. "auto" is a sixteenth of all rows, from 64 to 512.
