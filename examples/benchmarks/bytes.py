@@ -100,16 +100,85 @@ class ByAngle(FaissIndex):
 
     def add(self, rows):
         decoded = self.index.sa_decode(self.index.sa_encode(rows))
-        faiss.normalize_L2(decoded)
-        self.decoded = faiss.IndexFlatIP(decoded.shape[1])
-        self.decoded.add(decoded)
-
-    def search(self, queries, k):
-        return self.decoded.search(queries, k)[1]
+        self.index = flat_index(decoded, "angle")
 
 
 def by_angle(make):
     return lambda *sizes, **options: ByAngle(make(*sizes, **options))
+
+
+def flat_index(rows, metric):
+    """Return an index of rows as they are, or of unit length for the angle."""
+    if metric == "angle":
+        faiss.normalize_L2(rows)
+        metric = "inner_product"
+    index = faiss.IndexFlat(rows.shape[1], METRICS[metric])
+    index.add(rows)
+    return index
+
+
+class AshIndex:
+    """ASH: two bits for each of some rotated principal axes, and a scale of the row.
+
+    Asymmetric scalar hashing (arXiv 2606.07870, 2026), written from its description.
+
+    Parameters
+    ----------
+    n_features, n_bytes, seed : int
+    metric : {"euclidean", "inner_product", "angle"}
+    n_centres : int
+        Rows are coded relative to the nearest of these centres.
+    unbiased : bool
+        Whether the scale makes inner products with the row itself exact, or the squared
+        error least.
+    """
+
+    SCALE_BYTES, N_STEPS = 2, 20
+
+    def __init__(self, n_features, n_bytes, seed, metric, n_centres, unbiased):
+        self.width, self.seed = min(n_features, 4 * n_bytes), seed
+        self.metric, self.n_centres, self.unbiased = metric, n_centres, unbiased
+        self.code_bytes = -(-self.width // 4) + self.SCALE_BYTES + (n_centres > 1)
+        self.memory_bytes = self.code_bytes
+        self.codebook_bytes = FLOAT * (self.width + n_centres) * n_features
+
+    def fit(self, rows):
+        options = {"seed": self.seed + 1, "min_points_per_centroid": 1}
+        clusters = faiss.Kmeans(rows.shape[1], self.n_centres, niter=20, **options)
+        clusters.train(rows)
+        self.centres = clusters.centroids
+        left = rows - self.nearest(rows)
+        axes = np.linalg.eigh(left.T @ left)[1][:, -self.width :]
+        noise = np.random.default_rng(self.seed).standard_normal(2 * (self.width,))
+        turn, on_axes = np.linalg.qr(noise)[0].astype(np.float32), left @ axes
+        for _ in range(self.N_STEPS):  # Procrustes, as in ITQ
+            left, _, right = np.linalg.svd(on_axes.T @ self.coded(on_axes @ turn))
+            turn = left @ right
+        self.axes = axes @ turn
+
+    def nearest(self, rows):
+        """Return the centre of each row."""
+        found = flat_index(self.centres, "euclidean").search(rows, 1)[1]
+        return self.centres[found[:, 0]]
+
+    def coded(self, values):
+        """Return the values as they are coded: -3, -1, 1 or 3 times a scale."""
+        scale = np.sqrt(np.square(values).mean(axis=1, keepdims=True) / 5)
+        for _ in range(3):
+            levels = np.clip(2 * np.floor(values / (2 * scale + 1e-30)) + 1, -3, 3)
+            common = (values * levels).sum(axis=1, keepdims=True)
+            scale = common / np.square(levels).sum(axis=1, keepdims=True)
+        if self.unbiased:
+            scale = np.square(values).sum(axis=1, keepdims=True) / (common + 1e-30)
+        return scale * levels
+
+    def add(self, rows):
+        centres = self.nearest(rows)
+        decoded = centres + self.coded((rows - centres) @ self.axes) @ self.axes.T
+        self.index = flat_index(decoded, self.metric)
+
+    def search(self, queries, k):
+        return self.index.search(queries, k)[1]
 
 
 def matrix_size(transform):
@@ -271,6 +340,7 @@ class OurIndex:
             self.index = HammingNeighbors().fit(bits)
             return
         bits, errors = self.decoder.refine(rows, bits), {}
+        self.by_codes = HammingNeighbors().fit(bits)
         if self.metric == "euclidean" and not self.decoder.normalized_:
             errors["errors"] = self.decoder.reconstruction_error(rows, bits)
         self.index = AsymmetricNeighbors(metric=self.metric)
@@ -281,6 +351,13 @@ class OurIndex:
         if self.decoder is None:
             queries = self.encoder.transform(queries)
         return self.index.kneighbors(queries, k, return_distance=False)
+
+    def search_by_codes(self, queries, k):
+        """Search by Hamming distance, the queries being encoded too."""
+        codes = self.encode(queries)
+        if self.encoder is None:
+            codes = self.decoder.refine(queries, codes)
+        return self.by_codes.kneighbors(codes, k, return_distance=False)
 
 
 @dataclass
@@ -345,6 +422,14 @@ METHODS = {
     "ours, bytes decoded": Method(
         partial(OurIndex, block_bits=8), LONG[:2], ("euclidean",)
     ),
+    **{
+        f"ours, held by {weight}": Method(
+            partial(OurIndex, block_bits=8, hamming_weight=weight),
+            LONG[:2],
+            ("euclidean",),
+        )
+        for weight in (0.1, 1.0)
+    },
     "ours, from neighbours": Method(
         partial(OurIndex, block_bits=8), LONG[2:], ("euclidean",)
     ),
@@ -357,6 +442,15 @@ METHODS = {
         by_angle(residual_index), RESIDUAL, ("inner_product",), unit_only=True
     ),
     "LSQ": Method(local_search_index, [{"iterations": 10}, {"iterations": 25}]),
+    "ASH": Method(
+        AshIndex,
+        [
+            {"n_centres": n, "unbiased": unbiased}
+            for n in (1, 64)
+            for unbiased in (False, True)
+        ],
+        ("euclidean", "inner_product", "angle"),
+    ),
     "RaBitQ, 1 bit": Method(partial(rabitq_index, bits=1), whole=True),
     "RaBitQ, 2 bits": Method(partial(rabitq_index, bits=2), whole=True),
     "RaBitQ, 4 bits": Method(partial(rabitq_index, bits=4), whole=True),
@@ -437,9 +531,13 @@ def measure(index, part, seed):
     fitted = time.process_time()
     index.add(part.database)
     added = time.process_time()
-    found = index.search(part.queries, min(max(CUTS), len(part.database)))
+    k = min(max(CUTS), len(part.database))
+    measured = {"recalls": recalls(index.search(part.queries, k), part.truth)}
+    if hasattr(index, "by_codes"):
+        by_codes = index.search_by_codes(part.queries, k)
+        measured["by_codes"] = recalls(by_codes, part.truth)["10@10"]
     return {
-        "recalls": recalls(found, part.truth),
+        **measured,
         "code_bytes": index.code_bytes,
         "memory_bytes": index.memory_bytes,
         "codebook_bytes": index.codebook_bytes,
@@ -507,7 +605,7 @@ class Comparison:
 
 COLUMNS = (
     "method | code bytes | search bytes | codebook, MB :.2f | 10@10 :.3f | "
-    "10@100 :.3f | +- :.3f | seeds | fit, s :.1f | rows/s :,.0f | options"
+    "10@100 :.3f | +- :.3f | by codes | seeds | fit, s :.1f | rows/s :,.0f | options"
 )
 
 
@@ -555,7 +653,9 @@ def _row(key, cells):
         for name in ("fit_seconds", "encoded_per_second")
     ]
     options = ", ".join(f"{name} {value}" for name, value in first["options"].items())
-    return [key[0], *sizes, *recalls, spread, len(cells), *times, options]
+    by_codes = [cell["by_codes"] for cell in cells if "by_codes" in cell]
+    by_codes = f"{np.mean(by_codes):.3f}" if by_codes else ""
+    return [key[0], *sizes, *recalls, spread, by_codes, len(cells), *times, options]
 
 
 def parse(arguments=None):
