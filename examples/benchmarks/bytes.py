@@ -38,7 +38,16 @@ import faiss
 import joblib
 import numpy as np
 import torch
-from tools import LOADERS, TITLES, Results, Table, add_files, merged, print_and_save
+from tools import (
+    LOADERS,
+    TITLES,
+    Results,
+    Table,
+    add_files,
+    keep_rows,
+    merged,
+    print_and_save,
+)
 
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.linear import LinearDecoder
@@ -605,7 +614,7 @@ class Comparison:
 
 COLUMNS = (
     "method | code bytes | search bytes | codebook, MB :.2f | 10@10 :.3f | "
-    "10@100 :.3f | +- :.3f | by codes | seeds | fit, s :.1f | rows/s :,.0f | options"
+    "10@100 :.3f | +- :.3f | by codes :.3f | seeds | fit, s :.1f | rows/s :,.0f | options"
 )
 
 
@@ -654,7 +663,7 @@ def _row(key, cells):
     ]
     options = ", ".join(f"{name} {value}" for name, value in first["options"].items())
     by_codes = [cell["by_codes"] for cell in cells if "by_codes" in cell]
-    by_codes = f"{np.mean(by_codes):.3f}" if by_codes else ""
+    by_codes = float(np.mean(by_codes)) if by_codes else None
     return [key[0], *sizes, *recalls, spread, by_codes, len(cells), *times, options]
 
 
@@ -670,6 +679,8 @@ def parse(arguments=None):
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--quick", action="store_true", help="digits, one seed")
     add_files(parser)
+    what = "a file of results; its rows that are not in JSON files are shown too"
+    parser.add_argument("--keep", help=what)
     if parser.parse_args(arguments).quick:
         parser.set_defaults(sets=["digits"], bytes=[4, 8], seeds=[0])
     return parser.parse_args(arguments)
@@ -696,7 +707,12 @@ def main(arguments=None):
         content = results.content
     tested = [name for name in content["cells"] if "/test/" in name]
     seeds = sorted({int(name.split("/")[4]) for name in tested})
-    print_and_save(tables_of(content), content, arguments.results, seeds=seeds)
+    tables = tables_of(content)
+    if arguments.keep:
+        keep_rows(tables, content, arguments.keep, n_names=2)
+        for name in TITLES.values() & tables.keys():
+            tables[name].rows.sort(key=lambda row: int(row[2]))  # search bytes
+    print_and_save(tables, content, arguments.results, seeds=seeds)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,26 @@ def read_table(path, caption):
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+def keep_rows(tables, content, path, n_names):
+    """Add the rows of a file of results that were not measured again, and its commands.
+
+    tables : dict of Table, by caption; content : as of `merged`; n_names : the first
+    columns, which name what is measured
+    """
+    for caption, table in tables.items():
+        measured = {tuple(map(str, row[:n_names])) for row in table.rows}
+        for row in read_table(path, caption):
+            cells = [row.get(name, "") for name in table.formats]
+            if tuple(cells[:n_names]) not in measured:
+                cells = [int(cell) if cell.isdigit() else cell for cell in cells]
+                table.rows.append(cells)
+    text, head = Path(path).read_text(encoding="utf-8"), content["head"]
+    kept = re.search("```shell\n(.*?)\n```", text, re.DOTALL)[1].splitlines()
+    day = re.search(r"\d{4}-\d\d-\d\d", text)[0]
+    kept = [f"# {day}, rows that were not measured again", *kept, f"# {head['date']}"]
+    head["commands"] = [*kept, *head["commands"]]
+
+
 def with_spread(values, less=0.0):
     """Return the mean less a number, with half the range of several values."""
     if not len(values):
