@@ -614,7 +614,8 @@ class Comparison:
 
 COLUMNS = (
     "method | code bytes | search bytes | codebook, MB :.2f | 10@10 :.3f | "
-    "10@100 :.3f | +- :.3f | by codes :.3f | seeds | fit, s :.1f | rows/s :,.0f | options"
+    "10@100 :.3f | +- :.3f | by codes :.3f | seeds | fit, s :.1f | rows/s :,.0f | "
+    "options"
 )
 
 
