@@ -148,6 +148,16 @@ def test_a_file_of_results(load, tmp_path, monkeypatch):
     read = {"n": "1,234", "s": "0.25 ± 0.12", "name": "ä"}
     assert tools.read_table(output, "One") == [read]
     assert len(tools.read_table(output, "Long")) == len(rows)
+    # What is measured again replaces a row; the others are kept, with their commands.
+    later = {"Long": tools.Table("n | name", [[2, "new"]])}
+    content = {"head": {**tools.head(), "commands": ["again"]}}
+    tools.keep_rows(later, content, output, n_names=1)
+    kept = [[number, ""] for number in range(tools.SHOWN + 1) if number != 2]
+    assert later["Long"].rows == [[2, "new"], *kept]
+    first, before, _, last = content["head"]["commands"]
+    assert (
+        "not measured again" in first and before.endswith(command) and last == "again"
+    )
 
 
 def test_calls_take_turns(load):
