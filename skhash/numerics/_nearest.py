@@ -152,7 +152,8 @@ def beside(rows, column, device=None):
 def smallest(scores, positions, k):
     """Return the `k` smallest (score, position) of each row, in this order."""
     order = np.lexsort((positions, scores))[:, :k]
-    return tuple(np.take_along_axis(a, order, axis=1) for a in (scores, positions))
+    rows = np.arange(len(order))[:, None]
+    return scores[rows, order], positions[rows, order]
 
 
 def exact_neighbors(

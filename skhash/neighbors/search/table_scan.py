@@ -60,7 +60,8 @@ def _nearest(scorer, queries, k, live, guesses):
     With `guesses`, they do so most likely: the limit is tighter, and scores of infinity
     tell where it is too tight. Or lists are searched, and it tells of too few codes.
     """
-    lists = _layout(scorer)[-1] if guesses else None
+    layout = _layout(scorer)
+    lists = layout[-1] if guesses else None
 
     def search(codes, order, live, tables, part, work):
         scores = np.full((len(tables), k), np.inf, dtype=np.float32)
@@ -84,7 +85,7 @@ def _nearest(scorer, queries, k, live, guesses):
         kernels.nearest(*task, scores, positions)
         return scores, positions
 
-    found, shares_codes = _run(search, scorer, queries, live)
+    found, shares_codes = _run(search, scorer, layout, queries, live)
     axis = 1 if shares_codes else 0
     found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
     return smallest(*found, k)
@@ -108,7 +109,7 @@ def within(scorer, queries, radius, live):
         positions = order[places] if len(order) else places
         return by_query(owners, positions, scores, len(tables))
 
-    found, shares_codes = _run(search, scorer, queries, live)
+    found, shares_codes = _run(search, scorer, _layout(scorer), queries, live)
     if not shares_codes:
         return tuple(map(np.concatenate, zip(*found, strict=True)))
     owners = [np.repeat(np.arange(len(counts)), counts) for _, _, counts in found]
@@ -116,12 +117,12 @@ def within(scorer, queries, radius, live):
     return by_query(np.concatenate(owners), positions, scores, queries.shape[0])
 
 
-def _run(search, scorer, queries, live):
+def _run(search, scorer, layout, queries, live):
     """Call `search` in threads; return answers, and whether each has all queries.
 
     Threads share the queries, or the blocks of codes where queries are few.
     """
-    (codes, order, _), n_queries = _layout(scorer), queries.shape[0]
+    (codes, order, _), n_queries = layout, queries.shape[0]
     live = live_codes(live[order] if live is not None and len(order) else live)
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
     work = n_queries * len(scorer) * n_bytes
