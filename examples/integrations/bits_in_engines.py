@@ -49,7 +49,8 @@ K, N_CANDIDATES = 10, 100
 # Queries of random codes.
 N_TIMED = 5
 tools.PACKAGES |= {
-    name: name for name in ("duckdb", "psycopg", "sqlite_vec", "lancedb")
+    name: name
+    for name in ("duckdb", "psycopg", "sqlite_vec", "lancedb", "qdrant_client")
 }
 TABLE = "engine | stored | asked | bytes a row :.0f | 10@10 :.3f | ms :.2f"
 
@@ -75,7 +76,7 @@ def best(ids, codes, factors, tables, k):
 class Engine:
     """Codes of an index, in some engine. Each finds ids in three ways, or in two."""
 
-    by_score = None
+    by_score, is_timed = None, True
 
     def close(self):
         """Stop what runs beside: nothing."""
@@ -274,7 +275,49 @@ class LanceDB(Engine):
         return best(ids, codes, factors, question.tables, k)
 
 
-ENGINES = {cls.__name__: cls for cls in (DuckDB, PostgreSQL, SQLite, LanceDB)}
+class Qdrant(Engine):
+    """Signs, whose inner product is n less twice the distance, in its local mode.
+
+    That is for tests, and its time says nothing of the server's.
+    """
+
+    stored, is_timed = "n signs, code, factor", False
+
+    def __init__(self, index, folder, address=None):
+        library = importlib.import_module("qdrant_client")
+        codes, items = index.packed_codes_, to_arrow(index)
+        self.database = library.QdrantClient(path=folder)
+        size = library.models.VectorParams(size=8 * codes.shape[1], distance="Dot")
+        self.database.create_collection("items", vectors_config=size)
+        ids, own, factors = items.select(["id", "code", "factor"]).to_pydict().values()
+        beside = zip(own, factors, strict=True)
+        payload = [{"code": own.hex(), "factor": factor} for own, factor in beside]
+        self.database.upload_collection("items", _signs(codes), payload, ids)
+        self.nbytes = sum(it.stat().st_size for it in Path(folder).rglob("*.sqlite"))
+
+    def close(self):
+        self.database.close()
+
+    def _points(self, question, n):
+        signs = _signs(question.code[None])[0]
+        return self.database.query_points("items", signs, limit=n).points
+
+    def by_distance(self, question, k):
+        return np.array([point.id for point in self._points(question, k)])
+
+    def by_candidates(self, question, n, k):
+        points = self._points(question, n)
+        rows = [(it.id, it.payload["code"], it.payload["factor"]) for it in points]
+        ids, codes, factors = zip(*rows, strict=True)
+        codes = np.frombuffer(bytes.fromhex("".join(codes)), np.uint8).reshape(n, -1)
+        return best(np.array(ids), codes, np.float32(factors), question.tables, k)
+
+
+def _signs(codes):
+    return 2.0 * np.unpackbits(codes, axis=1) - 1
+
+
+ENGINES = {it.__name__: it for it in (DuckDB, PostgreSQL, SQLite, LanceDB, Qdrant)}
 ENGINES = {"skhash": Skhash, **ENGINES}
 
 
@@ -303,7 +346,7 @@ def measure(name, index, questions, address, truth=None):
                 hits = map(np.isin, found, truth)
                 recall = sum(hit.sum() for hit in hits) / truth.size
             size = engine.nbytes / index.n_samples_fit_
-            ms = 1000 * median(seconds)
+            ms = 1000 * median(seconds) if engine.is_timed else None
             yield name, engine.stored, asked, size, recall, ms
         engine.close()
 
@@ -343,6 +386,8 @@ def main():
         results[caption] = table = tools.Table(TABLE)
         print(f"\n{caption}")
         for name in args.engines:
+            if truth is None and not ENGINES[name].is_timed:
+                continue
             try:
                 for row in measure(name, index, questions, args.postgres, truth):
                     table.add(*row)

@@ -21,6 +21,7 @@ LIBRARIES = {
     "PostgreSQL": ["psycopg"],
     "SQLite": ["pyarrow", "sqlite_vec"],
     "LanceDB": ["pyarrow", "lancedb"],
+    "Qdrant": ["pyarrow", "qdrant_client"],
 }
 
 
