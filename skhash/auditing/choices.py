@@ -9,6 +9,8 @@ SEARCHES = {
     "hamming": ("recall", "code_bytes"),
     "asymmetric": ("recall_asymmetric", "bytes_per_vector"),
 }
+# Vectors of a database in which what is kept once weighs nothing.
+MANY = 10**15
 # Names of searches in texts.
 SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
 
@@ -90,7 +92,7 @@ def recommend(rows, peers, settings) -> tuple[Choice, str, list[str]]:
         alone = choices_of(rows, False), choices_of(peers, False)
         alternatives.append(_without_vectors(*alone, target, n_rows))
     if others:
-        alternatives.append(_of_peers(best, others, target, n_rows))
+        alternatives.append(_of_peers(best, own, others, target, n_rows))
     return best, _reason(best, own, goal, target), [*filter(None, alternatives)]
 
 
@@ -115,17 +117,30 @@ def _reason(best, choices, goal, target) -> str:
     return reason
 
 
-def _for_more_vectors(best, choices, target) -> str | None:
-    """Say which choice is better for a larger database, as decoders weigh less."""
-    later = choose(choices, target, 10**15)
-    if best.recall < target or later.n_bytes >= best.n_bytes:
+def _for_more_vectors(best, choices, target, until=None) -> str | None:
+    """Say which choice is better for a larger database, as decoders weigh less.
+
+    until : Choice, which is again better for a still larger one
+    """
+    later = choose(choices, target, MANY)
+    first = _pays_from(best, later)
+    last = None if until is None else _pays_from(later, until)
+    if best.recall < target or first is None or (last is not None and last <= first):
         return None
-    saved = best.n_bytes - later.n_bytes
-    n_vectors = -(-(later.decoder_bytes - best.decoder_bytes) // saved)
-    return f"From {n_vectors:,} vectors on, this needs less memory: {later}."
+    span = f"From {first:,} " + (
+        "vectors on" if last is None else f"to {last:,} vectors"
+    )
+    return f"{span}, this needs less memory: {later}."
 
 
-def _of_peers(best, peers, target, n_vectors) -> str:
+def _pays_from(before, after) -> int | None:
+    """Return from how many vectors on `after` needs no more memory; None is never."""
+    saved = before.n_bytes - after.n_bytes
+    once = after.decoder_bytes - before.decoder_bytes
+    return -(-once // saved) if saved > 0 else None
+
+
+def _of_peers(best, own, peers, target, n_vectors) -> str:
     """Say whether another engine is better now, or for a larger database."""
     better = choose([best, *peers], target, n_vectors)
     if better is not best:
@@ -134,7 +149,8 @@ def _of_peers(best, peers, target, n_vectors) -> str:
         method: [best, *(peer for peer in peers if peer.row.method == method)]
         for method in dict.fromkeys(peer.row.method for peer in peers)
     }
-    later = [_for_more_vectors(best, own, target) for own in engines.values()]
+    until = choose(own, target, MANY)
+    later = [_for_more_vectors(best, it, target, until) for it in engines.values()]
     if any(later):
         return " ".join(
             ["For more vectors another engine does better.", *filter(None, later)]

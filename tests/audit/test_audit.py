@@ -574,6 +574,16 @@ class TestRecommendation:
         )
         assert ("does better than the recommendation: pq" in others) == (n_rows > 999)
 
+    @pytest.mark.parametrize("once", [4500, 9000])
+    def test_a_peer_is_better_until_a_smaller_code_of_ours_pays(self, once):
+        # 10 bytes; of pq 6 and 4000 once; 5 and more once, for still more vectors.
+        rows = [make_row("a", 80, 0.95), make_row("b", 8, None, 0.95, codebook=once)]
+        peer = make_row("pq", 16, None, 1.0, codebook=4000)
+        ours, *_, others = recommend(rows, peers=[peer], n_rows=500).alternatives
+        assert f"From {once // 5:,} vectors on" in ours
+        assert ("From 1,000 to 5,000 vectors, this" in others) == (once == 9000)
+        assert ("For more vectors" in others) == (once == 9000)
+
     def test_a_peer_of_equal_bytes_that_finds_more_is_named(self):
         rows, peer = [make_row("a", 80, 0.95)], make_row("pq", 48, None, 0.97, 4000)
         others = recommend(rows, peers=[peer]).alternatives[-1]
