@@ -415,7 +415,7 @@ TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
 # Long fits of the decoder, that take about as long as those of RQ.
 LONG = [
     {"encoder": name, "n_alternations": 20, "relaxation": 1.0}
-    for name in ("ITQ", "SGH", "neighbor")
+    for name in ("ITQ", "SGH")
 ]
 # Without an encoder: codes that start from residuals.
 BARE = {"encoder": None, "start": "residual"}
@@ -429,19 +429,16 @@ METHODS = {
         partial(OurIndex, block_bits=1), TRAINED, ("euclidean",)
     ),
     "ours, bytes decoded": Method(
-        partial(OurIndex, block_bits=8), LONG[:2], ("euclidean",)
+        partial(OurIndex, block_bits=8), LONG, ("euclidean",)
     ),
     **{
         f"ours, held by {weight}": Method(
             partial(OurIndex, block_bits=8, hamming_weight=weight),
-            LONG[:2],
+            LONG,
             ("euclidean",),
         )
         for weight in (0.1, 1.0)
     },
-    "ours, from neighbours": Method(
-        partial(OurIndex, block_bits=8), LONG[2:], ("euclidean",)
-    ),
     "ours, from residuals": Method(OurIndex, BARE, ("euclidean",)),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
