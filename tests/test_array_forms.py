@@ -93,6 +93,7 @@ def of_neighbors_of_vectors():
     yield index.partial_fit, {"X": X, "y": Y, "ids": MORE}
     yield index.kneighbors, {"X": X}
     yield index.score, {"X": X, "y": Y}
+    yield index.remove, {"ids": ROWS[:2]}
     for function in (neighbors.duplicate_groups, neighbors.radius_pairs):
         yield function, {"codes": BITS, "radius": 1}
 

@@ -148,7 +148,7 @@ def test_a_file_of_results(load, tmp_path, monkeypatch):
     read = {"n": "1,234", "s": "0.25 ± 0.12", "name": "ä"}
     assert tools.read_table(output, "One") == [read]
     assert len(tools.read_table(output, "Long")) == len(rows)
-    # What is measured again replaces a row; the others are kept, with their commands.
+    # Rows that are measured again are replaced; the others are kept, with commands.
     later = {"Long": tools.Table("n | name", [[2, "new"]])}
     content = {"head": {**tools.head(), "commands": ["again"]}}
     tools.keep_rows(later, content, output, n_names=1)

@@ -197,7 +197,7 @@ def test_clients_that_leave_are_no_errors(search, capsys):
 def test_real_queries_and_positions():
     """Without ids, and with scores: in this process, by the classes of the script."""
     search = make(AsymmetricNeighbors())
-    search.index_.remove([5, 7])
+    search.remove([5, 7])
     with served(search) as (_, port):
         status, found = ask(port, question(QUERIES, n_neighbors=7))
         health = ask(port, None, "GET", "/health")

@@ -73,7 +73,7 @@ class SkhashBackend(AbstractBackend[SkhashArgs]):
 
     def delete(self, indices):
         """Remove vectors by position; those behind move up."""
-        self.search.index_.remove(indices).compact()
+        self.search.remove(indices).compact()
 
     def query(self, vectors, k):
         """Return positions and distances of the k nearest of each query."""

@@ -82,7 +82,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     encoder_ : estimator
         The fitted encoder.
     index_ : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors
-        The fitted index. Codes are removed by ``index_.remove``.
+        The fitted index.
     decoder_ : LinearDecoder
         The fitted decoder; only if the index has one, and not that of the encoder.
     n_features_in_ : int
@@ -237,6 +237,42 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             arguments["vectors"] = check_array(self._compared(X))
         codes, errors = self._encode_database(X, self.index_)
         self.index_.partial_fit(codes, y, **arguments, **errors)
+        return self
+
+    def remove(self, ids):
+        """Remove vectors: no search finds them any more.
+
+        The positions of the other vectors stay as they are, until `compact`.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n_ids,)
+            Ids of the vectors, or their positions where no ids were given.
+
+        Returns
+        -------
+        self : HashedNeighbors
+            The search without these vectors.
+
+        Raises
+        ------
+        ValueError
+            If one is not in the index. Then none is removed.
+        """
+        check_is_fitted(self)
+        self.index_.remove(ids)
+        return self
+
+    def compact(self):
+        """Free the memory of removed vectors; the others move up to fill the gaps.
+
+        Returns
+        -------
+        self : HashedNeighbors
+            The search, whose answers are the same but for the positions.
+        """
+        check_is_fitted(self)
+        self.index_.compact()
         return self
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True, **question):

@@ -207,7 +207,7 @@ def test_the_score_is_that_of_what_is_found(data, labels, n_candidates):
         )
     index = AsymmetricNeighbors(n_candidates=n_candidates)
     search = HashedNeighbors(ENCODER, index).fit(data.database, y)
-    search.index_.remove([3, 5])
+    search.remove([3, 5])
     k = n_candidates or len(y) - 2
     found = search.kneighbors(data.query, k, return_distance=False)
     live, expected = search.index_.live_, []
@@ -333,6 +333,10 @@ def test_ids_and_filters_reach_the_index(data):
     even = search.kneighbors(data.query, return_distance=False, mask=mask)
     expected = 2 * true_neighbors(data.query, data.database[::2], 5)
     np.testing.assert_array_equal(even, expected)
+    found = search.remove(names[1::2]).kneighbors(data.query, return_distance=False)
+    np.testing.assert_array_equal(found, even)
+    found = search.compact().kneighbors(data.query, return_distance=False)
+    np.testing.assert_array_equal(2 * found, even)
 
 
 def test_graphs_are_those_of_the_neighbors(data):
@@ -449,7 +453,7 @@ def test_a_file_of_vectors_is_used_where_it_lies(data, file, tmp_path, params):
         check(HashedNeighbors.load(folder, **options))
     by_file.partial_fit(data.database[:3]).save(folder)
     assert saved.stat().st_size > without  # no longer those of the file
-    by_file.index_.remove([400, 401, 402])
+    by_file.remove([400, 401, 402])
     check(by_file)
 
 

@@ -58,7 +58,7 @@ def make_search(encoder=None, index=None, **params):
     search = HashedNeighbors(encoder, index, **params).fit(
         X, np.arange(200) % 3, ids=ids
     )
-    search.index_.remove(ids[:9])
+    search.remove(ids[:9])
     return search
 
 
