@@ -1,6 +1,7 @@
 """Pairs of near codes, and the groups that they form."""
 
 from numbers import Integral
+from string import hexdigits
 
 import numpy as np
 from scipy import sparse
@@ -202,8 +203,12 @@ def _read_hashes(hashes):
             "Hashes are hex strings of one length, or integers of at least 0, got "
             f"{hashes[:2]}...; of signed 64-bit integers pass hashes.view(np.uint64)."
         )
-    codes = np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)
-    return codes.reshape(len(hashes), n_bytes)
+    try:
+        codes = np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)
+        return codes.reshape(len(hashes), n_bytes)
+    except ValueError:  # bytes are missing where a hash has spaces
+        wrong = next(one for one in hashes if not set(hexdigits).issuperset(one))
+        raise ValueError(f"Hashes are of hexadecimal digits, got {wrong!r}.") from None
 
 
 def _pair_blocks(words, n_planes, radius, n_jobs):

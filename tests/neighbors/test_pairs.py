@@ -164,7 +164,12 @@ def test_hashes_are_codes(n_bits):
 
 REFUSED = {
     "Hashes are": [["abc", "a"], [-1, 2], [1.5], [True], ["ab", None]],
-    "hexadecimal|reshape|shape": [["0g"], ["+1"], ["ab  "], []],
+    "hexadecimal digits, got '(0g|[+]1|ab  )'": [
+        ["00", "0g"],
+        ["+1"],
+        ["abcd", "ab  "],
+    ],
+    "shape": [[]],
 }
 
 
