@@ -91,7 +91,8 @@ def of_neighbors_of_vectors():
     index = neighbors.HashedNeighbors(PCAHash(8), neighbors.HammingNeighbors(3))
     yield index.fit, {"X": X, "y": Y, "ids": ROWS}
     yield index.partial_fit, {"X": X, "y": Y, "ids": MORE}
-    yield index.kneighbors, {"X": X}
+    for method in (index.kneighbors, index.radius_neighbors):
+        yield method, {"X": X}
     yield index.score, {"X": X, "y": Y}
     yield index.remove, {"ids": ROWS[:2]}
     for function in (neighbors.duplicate_groups, neighbors.radius_pairs):

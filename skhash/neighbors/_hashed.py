@@ -299,15 +299,31 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions among the fitted vectors, ordered by (distance, position).
         """
-        check_is_fitted(self)
-        index = self.index_
-        codes = None if X is None else self._encode(X)
-        if not isinstance(index, AsymmetricNeighbors):
-            X = codes
-        elif X is not None:
-            question["codes"] = codes
-            X = self._compared(X)
-        return index.kneighbors(X, n_neighbors, return_distance, **question)
+        return self._find("kneighbors", X, n_neighbors, return_distance, question)
+
+    def radius_neighbors(self, X=None, radius=None, return_distance=True, **question):
+        """Find all vectors within a radius of each query.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
+            As in `kneighbors`.
+        radius : int or float, default=None
+            The largest distance, inclusive: a Hamming distance, or a score of
+            `AsymmetricNeighbors`. The default is the one of the index.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+        **question
+            Other parameters of the index's `radius_neighbors`.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries,) of arrays
+            Those of `kneighbors`, ascending. Only if `return_distance`.
+        indices : ndarray of shape (n_queries,) of int64 arrays
+            Positions among the fitted vectors, ordered by (distance, position).
+        """
+        return self._find("radius_neighbors", X, radius, return_distance, question)
 
     @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
     def score(self, X, y):
@@ -426,6 +442,17 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             .add_self_request(self)
             .add(encoder=self.encoder, method_mapping=encoder)
         )
+
+    def _find(self, search, X, reach, return_distance, question):
+        """Ask the index by one of its methods."""
+        check_is_fitted(self)
+        codes = None if X is None else self._encode(X)
+        if not isinstance(self.index_, AsymmetricNeighbors):
+            X = codes
+        elif X is not None:
+            question["codes"] = codes
+            X = self._compared(X)
+        return getattr(self.index_, search)(X, reach, return_distance, **question)
 
     def _check_saved(self):
         if self.encoder_.n_features_in_ != self.n_features_in_:

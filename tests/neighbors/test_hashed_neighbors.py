@@ -319,6 +319,12 @@ def test_rows_are_added_and_the_encoder_stays(data, by):
         question = {"X": data.query, "codes": question["X"]}
     expected = by_hand.kneighbors(**question)
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
+    radius = expected[0][0, -1]
+    expected = by_hand.radius_neighbors(**question, radius=radius)
+    found = search.radius_neighbors(data.query, radius)
+    for own, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.hstack(own), np.hstack(theirs))
+        assert list(map(len, own)) == list(map(len, theirs))
 
 
 def test_ids_and_filters_reach_the_index(data):
