@@ -76,7 +76,7 @@ CHANGES = {
     "5 neighbours": {"n_neighbors": 5},
     "batches of 256": {"batch_size": 256},
     "twice as hot": {"temperature": 0.48},
-    "no decay": {"optimizer": "adam"},
+    "no decay": {"weight_decay": 0.0},
     "no distances": {"distance_weight": 0.0},
     "no reconstruction": {"reconstruction_weight": 0.0},
 }

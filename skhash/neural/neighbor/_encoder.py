@@ -131,7 +131,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         A class of `torch.optim` or its name in any case, or these with parameters; see
         `skhash.training.Optimizer`.
     weight_decay : float, default=0.03
-        Weight decay of the optimizer. It helps rows that were not fitted.
+        Weight decay of the optimizer. It helps rows that were not fitted. Set 0 for
+        "adam" and others that add it to the gradient: as a penalty it is far too much.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
