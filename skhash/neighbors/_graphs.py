@@ -7,7 +7,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 
 class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Adds neighbour graphs to classes with `kneighbors` and `n_neighbors`."""
+    """Adds neighbour graphs to classes with `kneighbors` and `radius_neighbors`."""
 
     def kneighbors_graph(
         self, X=None, n_neighbors=None, mode="connectivity", **question
@@ -32,6 +32,31 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         check_graph_question(question)
         distances, positions = self.kneighbors(X, n_neighbors, **question)
+        return as_graph(distances, positions, self._n_features_out, mode)
+
+    def radius_neighbors_graph(
+        self, X=None, radius=None, mode="connectivity", **question
+    ):
+        """Return all neighbours within a radius of each query as a sparse matrix.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_columns), default=None
+            As in `radius_neighbors`.
+        radius : float, default=None
+            As in `radius_neighbors`.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            As in `kneighbors_graph`.
+        **question
+            Other parameters of `radius_neighbors`, such as `mask`.
+
+        Returns
+        -------
+        graph : CSR sparse matrix of shape (n_queries, n_samples), float64
+            The entries of a row are ordered by (distance, position).
+        """
+        check_graph_question(question)
+        distances, positions = self.radius_neighbors(X, radius, **question)
         return as_graph(distances, positions, self._n_features_out, mode)
 
     def transform(self, X):

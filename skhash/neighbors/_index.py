@@ -5,7 +5,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_packed, pack_bits
-from skhash.neighbors._graphs import as_graph, check_graph_question
 from skhash.neighbors._params import check_count, check_params
 from skhash.neighbors.store.files import read_store, write_store
 from skhash.neighbors.store.ids import check_same_kind, read_ids
@@ -91,31 +90,6 @@ class BaseIndex(BaseEstimator):
     def y_(self):
         """The labels by position, where they were given."""
         return self._column("y")
-
-    def radius_neighbors_graph(
-        self, X=None, radius=None, mode="connectivity", **question
-    ):
-        """Return the codes within a distance of each query as a sparse matrix.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_columns), default=None
-            As in `radius_neighbors`.
-        radius : float, default=None
-            As in `radius_neighbors`.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            As in `kneighbors_graph`.
-        **question
-            Other parameters of `radius_neighbors`, such as `mask`.
-
-        Returns
-        -------
-        graph : CSR sparse matrix of shape (n_queries, n_samples_fit_), float64
-            The entries of a row are ordered by (distance, position).
-        """
-        check_graph_question(question)
-        distances, positions = self.radius_neighbors(X, radius, **question)
-        return as_graph(distances, positions, self.n_samples_fit_, mode)
 
     def remove(self, ids):
         """Remove codes: no search finds them any more.

@@ -352,6 +352,8 @@ class LiveVectors(LiveIndex):
         return X, scores, first_scores, more
 
     def draw_radius(self, rng, scores):
+        if self.by == "codes":
+            return LiveIndex.draw_radius(self, rng, scores)
         share = rng.choice([0, 0.001, 0.02, 0.3])
         return float(np.quantile(scores, share, method="lower")) if scores.size else 0.0
 
@@ -420,7 +422,7 @@ class LiveSearch(LiveVectors):
         else:
             scores = scores_of(queries, vectors, self.metric)
         exact = self.by != "decoder" and self.metric != "cosine"
-        self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max())
+        self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max(initial=0))
         if (self.by, self.metric) == ("decoder", "cosine"):
             # The direction of a row that is nearly 0 is that of its rounding.
             least = np.linalg.norm(self.decode(), axis=1).min()
@@ -446,7 +448,7 @@ class LiveSearch(LiveVectors):
         return scores_of_decoded(queries, *task, numbers=numbers)
 
     def finds_own(self):
-        return self.by != "decoder" and super().finds_own()
+        return self.by != "decoder" and len(self.live) and super().finds_own()
 
 
 MACHINES = LiveIndex, LiveVectors, LiveSearch

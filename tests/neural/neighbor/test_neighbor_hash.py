@@ -283,8 +283,8 @@ def test_automatic_batches_follow_the_number_of_rows():
 @pytest.mark.parametrize(
     ("n_samples", "params", "n_epochs"),
     [
-        (10**6, {}, 15),  # 50 000 rows in 98 steps
-        (10**6, {"max_train_samples": None}, 10),
+        (10**6, {}, 20),  # 50 000 rows in 98 steps
+        (10**6, {"max_train_samples": None}, 20),
         (320, {}, 100),
         (4000, {}, 94),  # 16 steps of 250 rows
         (20_000, {"batch_size": 400}, 30),
@@ -292,7 +292,7 @@ def test_automatic_batches_follow_the_number_of_rows():
     ],
     ids=str,
 )
-def test_automatic_epochs_make_fifteen_hundred_steps(n_samples, params, n_epochs):
+def test_automatic_epochs_make_enough_steps(n_samples, params, n_epochs):
     assert NeighborHash(**params)._phases(n_samples) == (n_epochs,)
 
 
