@@ -25,7 +25,7 @@ README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
 ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
 TITLE = "MiniLM sentence embeddings"
-HEAD = "kept in memory | bytes a vector :,g | MB once :.1f | found :.0%"
+HEAD = "kept in memory | bytes a vector :,g | codebook, MB :.1f | found :.0%"
 OURS = "skhash"
 # Of the methods measured: the name in the picture, and the colour.
 DECODED = "ours, from residuals"

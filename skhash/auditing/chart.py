@@ -11,7 +11,7 @@ from skhash.auditing.peers import PEERS
 
 FIGURE_SIZE, SCORES_SIZE = (9.5, 4.5), (9.5, 2.8)
 COLORS = {"hamming": "#1f6fd0", "asymmetric": "#d0571b", "peer": "#7a828d"}
-# Marks of other engines; filled after re-scoring and hollow without, as curves are.
+# Marks of other engines; filled after re-ranking and hollow without, as curves are.
 PEER_MARKS = dict(zip(PEERS, "sP^D", strict=True))
 # Colours of a chart that follow the page's style, light or dark.
 STYLE = {
@@ -64,7 +64,7 @@ def _points(choices):
 
 
 def _style(ax, color, rescored):
-    """Return the style of a line or mark with or without re-scoring."""
+    """Return the style of a line or mark with or without re-ranking."""
     color = COLORS[color]
     fill = color if rescored else ax.get_facecolor()
     return {"color": color, "markerfacecolor": fill, "zorder": 3}
@@ -77,7 +77,7 @@ def _draw_search(ax, choices, search, rescored, rescore):
         points = _points(one for one in choices if one.row.method == method)
         ax.plot(*points, line, color=COLORS[search], linewidth=0.8, alpha=0.3)
     best = dict(_points(choices).T)  # the last of a size is the best
-    label = f"by {SEARCH_NAMES[search]}" + f", {rescore} re-scored" * rescored
+    label = f"by {SEARCH_NAMES[search]}" + f", {rescore} re-ranked" * rescored
     ax.plot(best.keys(), best.values(), f"o{line}", label=label, **style)
 
 

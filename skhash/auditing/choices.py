@@ -86,7 +86,7 @@ def recommend(rows, peers, settings) -> tuple[Choice, str, list[str]]:
     best = choose(own, target, n_rows)
     goal = f"{100 * target:g}% of the "
     goal += "true neighbour" if k == 1 else f"{k} true neighbours"
-    goal += f" after re-scoring {rescore} candidates" * rescored
+    goal += f" after re-ranking {rescore} candidates" * rescored
     alternatives = [_for_more_vectors(best, own, target)]
     if rescored:
         alone = choices_of(rows, False), choices_of(peers, False)
@@ -165,9 +165,9 @@ def _of_peers(best, own, peers, target, n_vectors) -> str:
 def _without_vectors(choices, peers, target, n_vectors) -> str:
     """Say which choice is best if the float vectors are not kept."""
     best = choose(choices, target, n_vectors)
-    line = f"Without re-scoring: {best}."
+    line = f"Without re-ranking: {best}."
     if best.recall < target:
         goal = f"{100 * target:g}%"
-        line = f"Without re-scoring no code reaches {goal}; the best: {best}."
+        line = f"Without re-ranking no code reaches {goal}; the best: {best}."
     better = choose([best, *peers], target, n_vectors)
     return line if better is best else f"{line} Another engine does better: {better}."

@@ -30,7 +30,7 @@ class AuditRow:
     its standard error: `recall` by Hamming distance, in expectation over the order of
     ties, and `recall_asymmetric` by uncompressed queries, compared with what codes
     decode to. Those that end in ``rescored`` are found by ranking the first `rescore`
-    of the same search again by the float vectors. Recall without re-scoring is the
+    of the same search again by the float vectors. Recall without re-ranking is the
     ceiling that quantization sets, as the search among codes is exhaustive. `depth` and
     `depth_asymmetric` are the least of k, 3 k, 10 k and 30 k candidates that have to be
     ranked again until the recall reaches the target, or None if these do not suffice.

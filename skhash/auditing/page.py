@@ -167,7 +167,7 @@ def _chart(draw, size, points=()) -> str:
 
 def _recalls(result) -> str:
     points = [
-        (one.n_bytes, one.recall, f"{one}{', re-scored' * rescored}".replace("+-", "±"))
+        (one.n_bytes, one.recall, f"{one}{', re-ranked' * rescored}".replace("+-", "±"))
         for rescored in {result.is_rescored, False}
         for one in choices_of(result.rows, rescored)
     ]

@@ -80,7 +80,7 @@ class AuditResult:
         """Bytes that the recommended search stores.
 
         ``code``, ``beside`` and ``vector`` are those of one vector; ``vector`` is not
-        needed in memory, and 0 without re-scoring. ``decoder`` is for all vectors.
+        needed in memory, and 0 without re-ranking. ``decoder`` is for all vectors.
         """
         best, code = self.choice, self.recommended.code_bytes
         vector = self.settings["float_bytes_per_vector"]
@@ -217,7 +217,7 @@ class AuditResult:
         """Draw recall against bytes per vector in memory, and the recommendation.
 
         A colour is a search, by Hamming distance or uncompressed queries, and a line is
-        solid after re-scoring and dotted without. A strong line is the best method of
+        solid after re-ranking and dotted without. A strong line is the best method of
         each length; thin ones are the others. Marks are other engines. The legend
         stands right of the axes, where it hides no curve.
 

@@ -72,7 +72,7 @@ def audit(
     """Measure the cost and the recall of binary codes of these vectors.
 
     Queries are drawn at random and held out. The other rows are the database, and the
-    encoders are fitted on them (on at most 100 000). Each method is fitted at each
+    encoders are fitted on them (on at most 100,000). Each method is fitted at each
     length; `NeighborHash` is fitted at the longest only, and cut to the others. All are
     timed, and scored by the share of the `k` true neighbours that is found
 
@@ -114,7 +114,7 @@ def audit(
     n_queries : int, default=1000
         Number of queries, at most a fifth of the rows.
     target_recall : float, default=0.9
-        The recall, after re-scoring, that the recommended search has to reach.
+        The recall, after re-ranking, that the recommended search has to reach.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0

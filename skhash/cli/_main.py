@@ -162,7 +162,7 @@ def _add_audit(commands):
     add("--rescore", 100, "candidates that the float vectors rank again", type=int)
     add("--sample", 100_000, "random rows to use at most", type=int)
     add("--queries", 1000, "of these, so many are queries, a fifth at most", **queries)
-    add("--target-recall", 0.9, "recall after re-scoring to reach", type=float)
+    add("--target-recall", 0.9, "recall after re-ranking to reach", type=float)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "draws rows and seeds the methods", **seed)
     files = "report.html, report.json, audit.png and encoder/ or decoder/"

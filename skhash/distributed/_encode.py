@@ -14,7 +14,7 @@ def encode_blocks(encoder, X):
     ----------
     encoder : fitted encoder
         It is sent to the workers without its training state. Fit it on a sample: some
-        50 000 rows do.
+        50,000 rows do.
     X : dask.array.Array of shape (n_samples, n_features)
         Real vectors; some blocks may have no rows. A memory map becomes one by
         ``dask.array.from_array(memmap, chunks=(100_000, -1))``.

@@ -89,7 +89,7 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     With an even number of rows, none twice, each bit is 1 for exactly half of them,
     with an odd number for one row less than the others.
 
-    Pivots are moved by the overlaps on at most 20 000 rows, drawn at random; radii are
+    Pivots are moved by the overlaps on at most 20,000 rows, drawn at random; radii are
     medians over all rows. Pivots stay sums of the first pivots, so that the rows are
     multiplied by those once, and a move costs n n_bits^2 operations instead of n n_bits
     n_features. `fit` holds ``8 * n_samples * n_bits`` bytes some times over.

@@ -110,7 +110,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     entries in the codebook vary most (inverted multi-index, [1]_). Codes are stored
     in blocks of 512, sorted by these bytes, and a search compares the blocks of the
     lists nearest to the query. The position of each code needs 8 bytes of memory. At
-    least 32 768 codes are compared. All codes are compared for radii, and for filters
+    least 32,768 codes are compared. All codes are compared for radii, and for filters
     that leave less than half of all codes, or fewer than `n_neighbors` in the share.
 
     References

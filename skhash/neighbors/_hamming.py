@@ -33,8 +33,8 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         2012) if that is faster: for small radii and near neighbours. "pruned" keeps
         codes in clusters, and compares only codes that the triangle inequality does not
         exclude. "auto" begins with brute force. It makes tables for radii of few bits
-        and for very near neighbours, from 32 768 codes on, and clusters for wider radii
-        and for up to 100 neighbours, from 524 288 codes on. It makes each if it is
+        and for very near neighbours, from 32,768 codes on, and clusters for wider radii
+        and for up to 100 neighbours, from 524,288 codes on. It makes each if it is
         expected to be faster, as soon as the queries so far would have repaid the time
         to build it. Call `prepare` if you know how many queries will follow.
     packed : bool, default=False

@@ -35,7 +35,7 @@ def neighbor_table(
     n_axes : int or None
         Compare rows by so many principal components, where they have more columns:
         much cheaper for wide rows, and near the truth where these hold most of the
-        variance. They are those of at most 20 000 rows, drawn at random. None compares
+        variance. They are those of at most 20,000 rows, drawn at random. None compares
         the rows themselves.
     device : torch.device
     generator : torch.Generator

@@ -25,7 +25,7 @@ REFRESH_SECONDS = 10
 
 # torch's threads (GNU OpenMP) wait for each other in a loop, some milliseconds long
 # unless this says else. Where other processes want the cores, the thread that is waited
-# for gets none meanwhile, and a fit is up to a hundred times slower. A loop of 10 000
+# for gets none meanwhile, and a fit is up to a hundred times slower. A loop of 10,000
 # rounds costs an idle machine next to nothing; one of 1000 doubles the time of steps of
 # many small operations. It is read when torch is imported.
 if "OMP_WAIT_POLICY" not in os.environ:

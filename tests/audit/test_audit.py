@@ -475,7 +475,7 @@ class TestNested:
 
 
 def make_row(method, n_bits, hamming=None, asymmetric=0.0, codebook=0, error=0.0):
-    """Return a row whose recalls after re-scoring are given, others being half."""
+    """Return a row whose recalls after re-ranking are given, others being half."""
     n_bytes = (n_bits + 7) // 8
     recalls = {"recall": hamming, "recall_asymmetric": asymmetric}
     values = {

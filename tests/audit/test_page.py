@@ -84,7 +84,7 @@ def result(X):
 
 @pytest.fixture(scope="module")
 def real(X):
-    """A result whose recommended search is by uncompressed queries, not re-scored."""
+    """A result whose recommended search is by uncompressed queries, not re-ranked."""
     return audited(X, rescore=5, methods=["residual"], target_recall=0.7)
 
 

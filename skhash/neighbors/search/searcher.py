@@ -7,10 +7,10 @@ any machine that has vectors of 16 to 32 bytes. Where two algorithms cost about 
 a wrong choice costs little. With n words of codes in all:
 
 - Brute force costs n. Fewer than 2^15 codes are always searched so.
-- Tables cost 40 000, and for each look-up 400, and 250 for each code found there; see
+- Tables cost 40,000, and for each look-up 400, and 250 for each code found there; see
   `MultiIndex.look_up_cost`. A radius tells how many they are. For neighbours, the last
   queries tell: those whose neighbours are too far away are compared.
-- Clusters cost 20 000 and a few times the share of n that they leave, from half a
+- Clusters cost 20,000 and a few times the share of n that they leave, from half a
   million codes on, for radii and for up to 100 neighbours. The last queries and a
   sample of the codes tell that share, whenever two billion pairs have been compared.
 

@@ -102,8 +102,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         of `skhash.gradients`, or its name.
     distance_weight, reconstruction_weight : float, default=0.02 and 0.2
         :math:`\delta` and :math:`\rho`. Long codes can follow these better.
-        For n > 10 000 rows the first is multiplied by ``10 000 / n``, for
-        n > 60 000 rows the second by ``sqrt(n / 60 000)``. Both are left out with
+        For n > 10,000 rows the first is multiplied by ``10,000 / n``, for
+        n > 60,000 rows the second by ``sqrt(n / 60,000)``. Both are left out with
         labels, with a given `graph`, and for inner products.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
         Source of the neighbours. "exact" compares all pairs of rows; "projected"
@@ -182,11 +182,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     Notes
     -----
     Neighbours need ``max_train_samples n_samples min(n_features, 128)``
-    multiplications, once: two minutes of one core for 50 000 of a million rows.
+    multiplications, once: two minutes of one core for 50,000 of a million rows.
 
     Rows may be a memory map, and float16. They are read in chunks: once for checks,
     once for their range, and once for the graph. The mean, the scale, the start and the
-    axes of the graph are computed from 20 000 rows.
+    axes of the graph are computed from 20,000 rows.
     Training uses at most ``max_train_samples (n_neighbors + 1)`` rows. Up to 256 MiB in
     float32 they are kept in memory, above that they are read for each batch. So memory
     grows with the rows only by some integers a row.

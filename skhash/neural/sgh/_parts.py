@@ -227,7 +227,7 @@ class NeighborPairs(PairSource):
     Parameters
     ----------
     n_neighbors : int, default=10
-        How many nearest rows are similar. They are found for at most 20 000 rows, among
+        How many nearest rows are similar. They are found for at most 20,000 rows, among
         all that are trained on, by at most 128 principal components.
     weight : float, default=10.0
         The weight nu of pairs.
