@@ -221,7 +221,7 @@ class LiveIndex(RuleBasedStateMachine):
 
     def finds_own(self):
         """Return whether it can be asked for the neighbours of each live row."""
-        return len(self.live) <= MAX_OWN and self.live.all()
+        return 0 < len(self.live) <= MAX_OWN and self.live.all()
 
     def draw_filters(self, rng):
         """Draw a mask and ids; return what may be found, and how to ask so."""
@@ -448,7 +448,7 @@ class LiveSearch(LiveVectors):
         return scores_of_decoded(queries, *task, numbers=numbers)
 
     def finds_own(self):
-        return self.by != "decoder" and len(self.live) and super().finds_own()
+        return self.by != "decoder" and super().finds_own()
 
 
 MACHINES = LiveIndex, LiveVectors, LiveSearch
