@@ -431,14 +431,9 @@ METHODS = {
     "ours, bytes decoded": Method(
         partial(OurIndex, block_bits=8), LONG, ("euclidean",)
     ),
-    **{
-        f"ours, held by {weight}": Method(
-            partial(OurIndex, block_bits=8, hamming_weight=weight),
-            LONG,
-            ("euclidean",),
-        )
-        for weight in (0.1, 1.0)
-    },
+    "ours, both searches": Method(
+        partial(OurIndex, block_bits=8, relaxation=0), TRAINED, ("euclidean",)
+    ),
     "ours, from residuals": Method(OurIndex, BARE, ("euclidean",)),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),

@@ -104,9 +104,7 @@ def residuals(X, bits, codebook, offset):
         yield rows, chunk - decode(bits[rows], codebook, offset)
 
 
-def refine(
-    X, bits, codebook, offset, *, n_bits, anchor=None, bit_cost=0.0, **options
-) -> np.ndarray:
+def refine(X, bits, codebook, offset, *, n_bits, **options) -> np.ndarray:
     """Lower the squared distance of each row from its decoded bits.
 
     Parameters
@@ -118,10 +116,6 @@ def refine(
     codebook : ndarray of shape (n_bits, n_features) or (n_blocks, n_values, n_features)
     offset : ndarray of shape (n_features,)
     n_bits : int
-    anchor : ndarray of shape (n_samples, n_bits)
-        Bits that shall be kept.
-    bit_cost : float, default=0.0
-        Cost of each bit that differs from `anchor`.
     **options
         Of `BlockDescent`.
 
@@ -133,14 +127,12 @@ def refine(
     descent = BlockDescent(codebook, n_bits, **options)
     refined = np.empty((X.shape[0], n_bits), dtype=np.uint8)
     for rows, chunk in dense_chunks(X):
-        centered, kept = chunk - offset.astype(np.float64), None
-        if bit_cost:
-            kept = bits_to_values(anchor[rows], block_bits)
+        centered = chunk - offset.astype(np.float64)
         if bits is None:
             values = np.empty((len(centered), descent.n_blocks), dtype=np.uint8)
         else:
             values = bits_to_values(bits[rows], block_bits)
-        descent.improve(centered, values, kept, bit_cost, begin=bits is None)
+        descent.improve(centered, values, begin=bits is None)
         refined[rows] = values_to_bits(values, block_bits, n_bits)
     return refined
 
@@ -318,11 +310,6 @@ class LinearDecoder(BaseEstimator):
         what the code leaves of a column, over the square root of the number of blocks.
         It falls to 0 by the last alternation. With 0, codes soon stay where they are,
         though others would be better; above 1, many alternations are needed.
-    hamming_weight : float, default=0.0
-        Keeps refined codes close to given ones: a bit that differs costs so many times
-        the mean squared error, `error_`, over `n_bits_`. Refined codes serve
-        uncompressed queries better, and codes as queries mostly less well; this weighs
-        them.
     ridge : float or None, default=None
         For blocks of 4 and 8 bits: shrinks an entry towards the sum of its single bits,
         half way if it is found in so many rows. None chooses the ridge that decodes
@@ -371,9 +358,9 @@ class LinearDecoder(BaseEstimator):
     Notes
     -----
     Refined codes are for asymmetric search, queries being real vectors. Their Hamming
-    distances follow the distances of vectors less well than those of the codes that
-    they were made from, unless `hamming_weight` holds them: near vectors may get codes
-    that differ in many bits.
+    distances from encoded queries follow the distances of vectors less well than those
+    of the codes that they were made from: a little with ``relaxation=0``, much after 20
+    alternations with ``relaxation=1``, which serve asymmetric search best.
 
     `X` has to be what the encoder sees: with ``normalize=True``, scale the rows before.
 
@@ -428,7 +415,6 @@ class LinearDecoder(BaseEstimator):
         "n_alternations": [Interval(Integral, 0, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "relaxation": [Interval(Real, 0, None, closed="left")],
-        "hamming_weight": [Interval(Real, 0, None, closed="left")],
         "ridge": [Interval(Real, 0, None, closed="neither"), None],
         "max_train_samples": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
@@ -443,7 +429,6 @@ class LinearDecoder(BaseEstimator):
         n_alternations=6,
         n_restarts=8,
         relaxation=0.5,
-        hamming_weight=0.0,
         ridge=None,
         max_train_samples=100_000,
         n_jobs=None,
@@ -454,7 +439,6 @@ class LinearDecoder(BaseEstimator):
         self.n_alternations = n_alternations
         self.n_restarts = n_restarts
         self.relaxation = relaxation
-        self.hamming_weight = hamming_weight
         self.ridge = ridge
         self.max_train_samples = max_train_samples
         self.n_jobs = n_jobs
@@ -504,7 +488,7 @@ class LinearDecoder(BaseEstimator):
             share = 1 - (turn + 1) / self.n_alternations
             scale = share**0.5 * self.relaxation
             codebook = self._with_noise(scale, X, codes, random_state)
-            codes = self._refine(X, codes, bits, codebook, seed=turn)
+            codes = self._refine(X, codes, codebook, seed=turn)
             self._fit_codebook(X, codes)
             if self.verbose:
                 error = self._errors(X, codes).mean()
@@ -566,7 +550,7 @@ class LinearDecoder(BaseEstimator):
         X, bits = self._check(X, bits)
         if self._from_residuals:
             bits = None
-        refined = self._refine(X, bits, bits, self.codebook_)
+        refined = self._refine(X, bits, self.codebook_)
         if bits is not None:  # the search has float32, and may be wrong in a near tie
             worse = self._errors(X, refined) >= self._errors(X, bits)
             refined[worse] = bits[worse]
@@ -601,8 +585,7 @@ class LinearDecoder(BaseEstimator):
 
     @property
     def _keeps_no_codes(self):
-        is_free = self.n_alternations > 0 and not self.hamming_weight
-        return self.start == "residual" and is_free
+        return self.start == "residual" and self.n_alternations > 0
 
     @property
     def _from_residuals(self):
@@ -675,16 +658,13 @@ class LinearDecoder(BaseEstimator):
         noise = random_state.standard_normal(self.codebook_.shape)
         return self.codebook_ + (scale * deviation * noise).astype(np.float32)
 
-    def _refine(self, X, bits, anchor, codebook, seed=0):
+    def _refine(self, X, bits, codebook, seed=0):
         options = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs, "seed": seed}
-        if anchor is not None:
-            options["bit_cost"] = self.hamming_weight * self.error_ / self.n_bits_
         refined = []
         for blocks, own in self._parts():
-            start, kept = (None if a is None else a[:, own] for a in (bits, anchor))
-            options |= {"n_bits": own.stop - own.start, "anchor": kept}
-            decoder = codebook[blocks], self.offset_
-            refined.append(refine(X, start, *decoder, **options))
+            start = None if bits is None else bits[:, own]
+            decoder, n_bits = (codebook[blocks], self.offset_), own.stop - own.start
+            refined.append(refine(X, start, *decoder, n_bits=n_bits, **options))
         return np.hstack(refined)
 
     def _errors(self, X, bits):

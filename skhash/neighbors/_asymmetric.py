@@ -415,7 +415,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         n_candidates = int(self.n_candidates or 0)
         if n_candidates >= selected.n:
             n_candidates = 0  # that is all
-        by_codes = n_candidates and not (store.decoder and store["vectors"] is not None)
+        by_codes = n_candidates and self._finds_by_codes(store)
         X, codes = self._read_question(store, X, codes, own, by_codes and n_candidates)
         scorer = self._scorer(store)
         if what == "within":
@@ -440,6 +440,11 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             scores = scorer.score_candidates(queries, candidates)
             among = smallest if what == "nearest" else within
             yield as_lists(among(scores, candidates, reach))
+
+    def _finds_by_codes(self, store):
+        """Return whether candidates are those of the codes of the queries."""
+        decodes = store.decoder is not None and store["vectors"] is not None
+        return self.n_candidates is not None and not decodes
 
     def _read_errors(self, X, errors, decoder):
         """Return the terms added to the scores of codes, or None."""

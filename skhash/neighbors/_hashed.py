@@ -446,13 +446,18 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _find(self, search, X, reach, return_distance, question):
         """Ask the index by one of its methods."""
         check_is_fitted(self)
-        codes = None if X is None else self._encode(X)
-        if not isinstance(self.index_, AsymmetricNeighbors):
-            X = codes
-        elif X is not None:
-            question["codes"] = codes
+        index = self.index_
+        if X is None:
+            pass
+        elif not isinstance(index, AsymmetricNeighbors):
+            X = self._encode(X)
+        else:
+            if index._finds_by_codes(index._store):
+                question["codes"] = self._encode(X)
+            else:
+                validate_data(self, X, reset=False, accept_sparse=True, dtype=None)
             X = self._compared(X)
-        return getattr(self.index_, search)(X, reach, return_distance, **question)
+        return getattr(index, search)(X, reach, return_distance, **question)
 
     def _check_saved(self):
         if self.encoder_.n_features_in_ != self.n_features_in_:

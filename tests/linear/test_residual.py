@@ -105,9 +105,7 @@ def test_codes_of_parts_are_the_best_of_all_codes(rows, monkeypatch, tmp_path):
     np.testing.assert_allclose(found, errors.min(axis=1), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "options", [{"block_bits": 1}, {"n_alternations": 0}, {"hamming_weight": 1.0}]
-)
+@pytest.mark.parametrize("options", [{"block_bits": 1}, {"n_alternations": 0}])
 def test_where_codes_are_kept_they_are_the_start(options):
     X = load_digits().data[:300]
     bits = np.random.default_rng(0).integers(0, 2, (len(X), 12))

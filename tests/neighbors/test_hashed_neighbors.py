@@ -327,6 +327,21 @@ def test_rows_are_added_and_the_encoder_stays(data, by):
         assert list(map(len, own)) == list(map(len, theirs))
 
 
+def test_queries_are_encoded_only_where_their_codes_are_compared(data):
+    """An encoder that cannot encode is seen there, and nowhere else."""
+    decoded = HashedNeighbors(ENCODER, AsymmetricNeighbors(5)).fit(data.database)
+    ranked = by_vectors(n_candidates=20).fit(data.database)
+    expected = decoded.kneighbors(data.query)
+    for search in (decoded, ranked):
+        del search.encoder_.components_
+    np.testing.assert_array_equal(decoded.kneighbors(data.query), expected)
+    for X, message in ((data.query[:, 1:], "has 63 features"), (data.query[0], "2D")):
+        with pytest.raises(ValueError, match=message):
+            decoded.kneighbors(X)
+    with pytest.raises(NotFittedError):
+        ranked.kneighbors(data.query)
+
+
 def test_ids_and_filters_reach_the_index(data):
     names = np.array([f"digit {i}" for i in range(400)])
     search = by_vectors()

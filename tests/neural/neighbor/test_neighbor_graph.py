@@ -202,8 +202,14 @@ def test_half_rows_on_disk_are_the_same_rows_in_memory(
     assert encoder.n_iter_ == 4
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("params", [{}, {"normalize": True}, {"metric": "cosine"}])
+@pytest.mark.parametrize(
+    ("dtype", "params"),
+    [
+        (np.float32, {}),
+        (np.float16, {"normalize": True}),
+        (np.float16, {"metric": "cosine"}),
+    ],
+)
 def test_a_file_is_fitted_without_a_copy_of_it(
     dtype, params, on_disk, monkeypatch, small_chunks
 ):
