@@ -301,7 +301,8 @@ class LinearDecoder(BaseEstimator):
         blocks of 4 and 8 bits and at least one alternation; otherwise it is as
         "codes".
     n_alternations : int, default=6
-        How often the codes are refined and the codebook fitted to them anew.
+        How often the codes are refined and the codebook fitted to them anew. The
+        codebook then is that of codes that `refine` returns; 0 is for given codes.
     n_restarts : int, default=8
         Restarts of the search for the best code of a row: the more, the lower the
         error, in time in proportion.

@@ -125,7 +125,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     >>> from skhash.neighbors import AsymmetricNeighbors
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = ITQHash(32, random_state=0).fit_transform(X)
-    >>> index = AsymmetricNeighbors(3).fit(bits, decoder=LinearDecoder().fit(X, bits))
+    >>> decoder = LinearDecoder().fit(X, bits)
+    >>> index = AsymmetricNeighbors(3).fit(decoder.refine(X, bits), decoder=decoder)
     >>> scores, positions = index.kneighbors(X[:2])
     >>> positions.shape
     (2, 3)
