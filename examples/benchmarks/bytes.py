@@ -432,7 +432,7 @@ METHODS = {
         partial(OurIndex, block_bits=8), LONG, ("euclidean",)
     ),
     "ours, both searches": Method(
-        partial(OurIndex, block_bits=8, relaxation=0), TRAINED, ("euclidean",)
+        partial(OurIndex, block_bits=8, n_alternations=1), TRAINED, ("euclidean",)
     ),
     "ours, from residuals": Method(OurIndex, BARE, ("euclidean",)),
     "PQ": Method(product_index),

@@ -366,7 +366,7 @@ def main():
     data = tools.LOADERS[args.data](data_home=args.data_home)
     queries = np.asarray(data.query[: args.queries])
     encoder = ITQHash(args.bits, normalize=True, random_state=0)
-    decoder = LinearDecoder(relaxation=0)
+    decoder = LinearDecoder(n_alternations=1)
     index = AsymmetricNeighbors(metric="cosine")
     search = HashedNeighbors(encoder, index, decoder=decoder).fit(data.database)
     index, codes = search.index_, search.encoder_.transform_packed(queries)

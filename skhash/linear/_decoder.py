@@ -360,8 +360,8 @@ class LinearDecoder(BaseEstimator):
     -----
     Refined codes are for asymmetric search, queries being real vectors. Their Hamming
     distances from encoded queries follow the distances of vectors less well than those
-    of the codes that they were made from: a little with ``relaxation=0``, much after 20
-    alternations with ``relaxation=1``, which serve asymmetric search best.
+    of the codes that they were made from: a little with ``n_alternations=1``, much with
+    20 and ``relaxation=1``, which serve asymmetric search best.
 
     `X` has to be what the encoder sees: with ``normalize=True``, scale the rows before.
 

@@ -447,16 +447,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Ask the index by one of its methods."""
         check_is_fitted(self)
         index = self.index_
-        if X is None:
-            pass
-        elif not isinstance(index, AsymmetricNeighbors):
-            X = self._encode(X)
-        else:
+        if isinstance(index, AsymmetricNeighbors) and X is not None:
             if index._finds_by_codes(index._store):
                 question["codes"] = self._encode(X)
             else:
                 validate_data(self, X, reset=False, accept_sparse=True, dtype=None)
             X = self._compared(X)
+        elif X is not None:
+            X = self._encode(X)
         return getattr(index, search)(X, reach, return_distance, **question)
 
     def _check_saved(self):

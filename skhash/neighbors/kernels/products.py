@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import float32, int64, void
 
 from skhash.utils.kernels import kernel
-from skhash.utils.llvm import FLOAT, INT64, instruction
+from skhash.utils.llvm import FLOAT, INT64, has_features, instruction
 
 ENTRIES = 256
 _WIDTH = 16
@@ -58,8 +58,10 @@ def _make_multiply(n_queries, n_vectors):
     return multiply_some
 
 
-# Four queries read an entry once, and one reads all entries of a feature in a row.
-_multiply_four, _multiply_one = _make_multiply(4, 4), _make_multiply(1, 16)
+# Four queries read an entry once, with sums that fit the registers, and one query reads
+# all entries of a feature in a row.
+_multiply_four = _make_multiply(4, 4 if has_features("avx512f") else 1)
+_multiply_one = _make_multiply(1, 16)
 
 
 @kernel
