@@ -66,7 +66,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if it has one, without refining codes. None stands for
         ``LinearDecoder(start="residual")``, which makes codes of the encoder's length
         for uncompressed queries only. If the index has `n_candidates`, found by Hamming
-        distance, None stands for a decoder that does not refine codes.
+        distance, None stands for ``LinearDecoder(n_alternations=1)``: its codes serve
+        both.
     keep_vectors : bool or path-like, default=False
         For `AsymmetricNeighbors`, whether it compares real vectors: those of its
         `n_candidates`, found by a `decoder`, or without one by Hamming distance. True
@@ -542,8 +543,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             return self._encode(X), {}
         _, rows = seen_by(self.encoder_, X)
         bits = self.encoder_.transform(X)
-        if self.decoder is not None or index.n_candidates is None:
-            bits = self.decoder_.refine(rows, bits)
+        bits = self.decoder_.refine(rows, bits)
         errors = {}
         if has_errors(self.decoder_, index.metric):
             errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
@@ -555,8 +555,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
         decoder = self.decoder
         if decoder is None:
-            keeps_codes = index.n_candidates is not None
-            kind = {"n_alternations": 0} if keeps_codes else {"start": "residual"}
+            by_codes = index.n_candidates is not None
+            kind = {"n_alternations": 1} if by_codes else {"start": "residual"}
             decoder = LinearDecoder(n_jobs=index.n_jobs, verbose=self.verbose, **kind)
         self.decoder_ = clone(decoder).fit(rows, self.encoder_.transform(X))
 

@@ -113,20 +113,15 @@ def test_the_decoder_is_that_of_the_encoder(data, normalize):
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product", "cosine"])
 @pytest.mark.parametrize("n_candidates", [None, 60])
 def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
-    """It chooses codes freely, but for candidates by Hamming distance."""
+    """Candidates by Hamming distance need codes near those of the encoder."""
     index = AsymmetricNeighbors(metric=metric, n_candidates=n_candidates)
     search = HashedNeighbors(ENCODER, index).fit(data.database)
     encoder = clone(ENCODER).fit(data.database)
     bits = encoder.transform(data.database)
-    if n_candidates is None:
-        decoder = LinearDecoder(start="residual").fit(data.database, bits)
-        refined = decoder.refine(data.database, bits)
-        assert (refined != bits).any()
-    else:
-        decoder, refined = (
-            LinearDecoder(n_alternations=0).fit(data.database, bits),
-            bits,
-        )
+    options = {"n_alternations": 1} if n_candidates else {"start": "residual"}
+    decoder = LinearDecoder(**options).fit(data.database, bits)
+    refined = decoder.refine(data.database, bits)
+    assert (refined != bits).any()
     arguments = {"decoder": decoder}
     if metric == "euclidean":
         errors = decoder.reconstruction_error(data.database, refined)
@@ -138,7 +133,7 @@ def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
     more = data.database[:50] + 1
     search.partial_fit(more)
     bits = encoder.transform(more)
-    refined = bits if n_candidates else decoder.refine(more, bits)
+    refined = decoder.refine(more, bits)
     if metric == "euclidean":
         errors = decoder.reconstruction_error(more, refined)
         by_hand.partial_fit(refined, errors=errors)
@@ -310,8 +305,9 @@ def test_rows_are_added_and_the_encoder_stays(data, by):
     if by == "vectors":
         arguments["vectors"] = data.database
     if by == "decoder":  # it is that of the first call
-        decoder = LinearDecoder(n_alternations=0)
+        decoder = LinearDecoder(n_alternations=1)
         arguments["decoder"] = decoder.fit(data.database[:250], codes[:250])
+        codes = decoder.refine(data.database, codes)
         arguments["errors"] = decoder.reconstruction_error(data.database, codes)
     by_hand = clone(index).fit(codes, **arguments)
     question = {"X": encoder.transform(data.query)}
