@@ -448,13 +448,13 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Ask the index by one of its methods."""
         check_is_fitted(self)
         index = self.index_
-        if isinstance(index, AsymmetricNeighbors) and X is not None:
-            if index._finds_by_codes(index._store):
-                question["codes"] = self._encode(X)
-            else:
-                validate_data(self, X, reset=False, accept_sparse=True, dtype=None)
-            X = self._compared(X)
-        elif X is not None:
+        if X is None:
+            pass
+        elif self._decodes(index) and not index._finds_by_codes(index._store):
+            _, X = seen_by(self.encoder_, X, checks=True)
+        elif isinstance(index, AsymmetricNeighbors):
+            question["codes"], X = self._encode(X), self._compared(X)
+        else:
             X = self._encode(X)
         return getattr(index, search)(X, reach, return_distance, **question)
 
@@ -588,7 +588,7 @@ def is_close(own, given):
     return bool((gaps <= norms / 1000).all())
 
 
-def seen_by(encoder, X):
+def seen_by(encoder, X, checks=False):
     """Return a fitted encoder itself, and rows as it sees them.
 
     Parameters
@@ -596,6 +596,8 @@ def seen_by(encoder, X):
     encoder : estimator
         It may be frozen, or the last step of a Pipeline.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    checks : bool, default=False
+        Whether to refuse rows that the encoder would refuse.
 
     Returns
     -------
@@ -604,8 +606,10 @@ def seen_by(encoder, X):
         With ``normalize=True`` of unit length.
     """
     if isinstance(encoder, FrozenEstimator):
-        return seen_by(encoder.estimator, X)
+        return seen_by(encoder.estimator, X, checks)
     if isinstance(encoder, Pipeline):
         X = encoder[:-1].transform(X) if len(encoder) > 1 else X
-        return seen_by(encoder[-1], X)
+        return seen_by(encoder[-1], X, checks)
+    if checks:
+        X = validate_data(encoder, X, reset=False, accept_sparse=True, dtype=None)
     return encoder, unit_rows(X) if getattr(encoder, "normalize", False) else X

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from decoded import scores_of_decoded
+from pandas import DataFrame
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -331,7 +332,14 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data):
     for search in (decoded, ranked):
         del search.encoder_.components_
     np.testing.assert_array_equal(decoded.kneighbors(data.query), expected)
-    for X, message in ((data.query[:, 1:], "has 63 features"), (data.query[0], "2D")):
+    named = DataFrame(data.database).add_prefix("pixel")
+    decoded.fit(named)
+    for X, message in (
+        (named.iloc[:, 1:], "names"),
+        (named[named.columns[::-1]], "names"),
+        (data.query[:, 1:], "has 63 features"),
+        (data.query[0], "2D"),
+    ):
         with pytest.raises(ValueError, match=message):
             decoded.kneighbors(X)
     with pytest.raises(NotFittedError):
@@ -384,6 +392,8 @@ def test_text_in_a_pipeline(kind):
         decoder = LinearDecoder(start="residual")
         expected = asymmetric_order_of_refined(X, bits, X, decoder, 3)
     np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
+    inside = HashedNeighbors(make_pipeline(TfidfVectorizer(), ENCODER), kind(3))
+    np.testing.assert_array_equal(inside.fit(texts).kneighbors(texts)[1], expected)
 
 
 @pytest.mark.parametrize("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
