@@ -57,25 +57,6 @@ def data():
     )
 
 
-def asymmetric_order(data, encoder, decoder, k=5):
-    codes = encoder.transform(data.database)
-    scores = asymmetric_scores(data.query, codes, decoder)
-    return np.argsort(scores, axis=1, kind="stable")[:, :k]
-
-
-def asymmetric_order_of_refined(X, bits, queries, decoder, k):
-    """Search by a decoder that refines, step by step."""
-    decoder.fit(X, bits)
-    bits = decoder.refine(X, bits)
-    index = AsymmetricNeighbors(k)
-    if decoder.normalized_:
-        index.fit(bits, decoder=decoder)
-    else:
-        errors = decoder.reconstruction_error(X, bits)
-        index.fit(bits, decoder=decoder, errors=errors)
-    return index.kneighbors(queries, return_distance=False)
-
-
 def by_vectors(k=5, **params):
     """A search that compares the real vectors."""
     index = AsymmetricNeighbors(k, **params)
@@ -102,12 +83,19 @@ def test_all_candidates_by_vectors_are_the_true_neighbors(data):
     np.testing.assert_array_equal(search.kneighbors()[1], own)
 
 
+@pytest.mark.parametrize("front", [FunctionTransformer(), PCA(12)])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_the_decoder_is_that_of_the_encoder(data, normalize):
+def test_the_decoder_is_that_of_the_encoder(data, normalize, front):
+    """A codebook of the last step is in its space, and so are the queries."""
     encoder = SGHEncoder(21, max_epochs=1, normalize=normalize, random_state=0)
+    encoder = make_pipeline(front, encoder) if isinstance(front, PCA) else encoder
     search = HashedNeighbors(encoder, AsymmetricNeighbors(), decoder="encoder")
     search.fit(data.database)
-    expected = asymmetric_order(data, search.encoder_, search.encoder_)
+    front = clone(front).fit(data.database)
+    rows, queries = map(front.transform, (data.database, data.query))
+    fitted = search.encoder_[-1] if isinstance(front, PCA) else search.encoder_
+    scores = asymmetric_scores(queries, fitted.transform(rows), fitted)
+    expected = np.argsort(scores, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
 
 
@@ -118,29 +106,19 @@ def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
     index = AsymmetricNeighbors(metric=metric, n_candidates=n_candidates)
     search = HashedNeighbors(ENCODER, index).fit(data.database)
     encoder = clone(ENCODER).fit(data.database)
-    bits = encoder.transform(data.database)
     options = {"n_alternations": 1} if n_candidates else {"start": "residual"}
-    decoder = LinearDecoder(**options).fit(data.database, bits)
-    refined = decoder.refine(data.database, bits)
-    assert (refined != bits).any()
-    arguments = {"decoder": decoder}
-    if metric == "euclidean":
-        errors = decoder.reconstruction_error(data.database, refined)
-        arguments["errors"] = errors
-    by_hand = clone(index).fit(refined, **arguments)
-    codes = encoder.transform(data.query)
-    expected = by_hand.kneighbors(data.query, codes=codes)
-    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
-    more = data.database[:50] + 1
-    search.partial_fit(more)
-    bits = encoder.transform(more)
-    refined = decoder.refine(more, bits)
-    if metric == "euclidean":
-        errors = decoder.reconstruction_error(more, refined)
-        by_hand.partial_fit(refined, errors=errors)
-    else:
-        by_hand.partial_fit(refined)
-    expected = by_hand.kneighbors(data.query, codes=codes)
+    decoder = LinearDecoder(**options)
+    decoder.fit(data.database, encoder.transform(data.database))
+
+    def coded(rows):
+        bits = decoder.refine(rows, encoder.transform(rows))
+        errors = decoder.reconstruction_error(rows, bits)
+        return {"X": bits, "errors": errors} if metric == "euclidean" else {"X": bits}
+
+    by_hand = clone(index).fit(**coded(data.database), decoder=decoder)
+    by_hand.partial_fit(**coded(data.database[:50] + 1))
+    search.partial_fit(data.database[:50] + 1)
+    expected = by_hand.kneighbors(data.query, codes=encoder.transform(data.query))
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
@@ -165,18 +143,6 @@ def test_codes_decode_to_the_rows_that_the_encoder_sees(data, encoder, decoder, 
         assert (found[1] == expected).mean() > 0.98  # the rest are ties of rounding
         positions = search.kneighbors(X, own=True, return_distance=False)
         assert (positions == own).mean() > 0.98
-
-
-def test_a_pipeline_decodes_to_what_its_encoder_sees(data):
-    """A codebook of the last step is in its space, and so are the queries."""
-    pipeline = make_pipeline(PCA(12), SGH)
-    search = HashedNeighbors(pipeline, AsymmetricNeighbors(), decoder="encoder")
-    search.fit(data.database)
-    before, encoder = search.encoder_
-    codes = encoder.transform(before.transform(data.database))
-    scores = asymmetric_scores(before.transform(data.query), codes, encoder)
-    expected = np.argsort(scores, axis=1, kind="stable")[:, :5]
-    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
 
 
 def test_the_score_of_codes(data):
@@ -389,8 +355,9 @@ def test_text_in_a_pipeline(kind):
     if kind is HammingNeighbors:
         expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
     else:
-        decoder = LinearDecoder(start="residual")
-        expected = asymmetric_order_of_refined(X, bits, X, decoder, 3)
+        decoder = LinearDecoder(start="residual").fit(X, bits)
+        index = AsymmetricNeighbors(3).fit(decoder.refine(X, bits), decoder=decoder)
+        expected = index.kneighbors(X)[1]
     np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
     inside = HashedNeighbors(make_pipeline(TfidfVectorizer(), ENCODER), kind(3))
     np.testing.assert_array_equal(inside.fit(texts).kneighbors(texts)[1], expected)
