@@ -7,7 +7,9 @@ operations go by elements, and so may positions that a tensor of the device is i
 by. Draws are those of the CPU, from generators that must be of the device.
 
 The module registers the device with torch, which cannot be undone, and is done once in
-a process. Where torch is too old to register what is written in Python, tests skip it.
+a process. Tests skip it where torch is too old to register what is written in Python,
+and where there is CUDA: torch knows one accelerator in a process, and with a registered
+device the gradients of tensors on CUDA fail.
 """
 
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -21,7 +23,10 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NAME = "pretend"
-IS_AVAILABLE = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+IS_AVAILABLE = (
+    hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+    and not torch.cuda.is_available()
+)
 
 aten = torch.ops.aten
 # Besides operations by elements these take a value without dimensions from the CPU.
@@ -282,7 +287,7 @@ def use(device):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     if device == NAME and not IS_AVAILABLE:
-        pytest.skip("this torch registers no devices that are written in Python")
+        pytest.skip("torch registers no device in Python here, see `pretend`")
     with pretending() if device == NAME else nullcontext():
         yield device
 

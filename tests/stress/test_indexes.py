@@ -425,7 +425,7 @@ class LiveSearch(LiveVectors):
         self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max(initial=0))
         if (self.by, self.metric) == ("decoder", "cosine"):
             # The direction of a row that is nearly 0 is that of its rounding.
-            least = np.linalg.norm(self.decode(), axis=1).min()
+            least = np.linalg.norm(self.decode(), axis=1).min(initial=1)
             self.tolerance /= np.clip(least, 1e-9, 1)
         return X, scores, distances, {}
 
