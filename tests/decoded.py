@@ -1,27 +1,18 @@
-"""Scores of what codes decode to, in float64, with the numbers that a byte holds."""
-
-import math
+"""Scores of what codes decode to, in float64, with the numbers beside codes."""
 
 import numpy as np
 
 
-def in_a_byte(numbers, most=None):
-    """Round to floats of eight bits, whose unit reaches the largest number.
-
-    Below 128 units to whole ones, above to every second, and from 256 to every fourth;
-    a half downwards.
-    """
+def rounded(numbers, fraction_bits=23):
+    """Round to floats whose fraction has so many bits, a half upwards."""
     numbers = np.float32(numbers).astype(float)
-    most = numbers.max(initial=0) if most is None else most
-    if most == 0:
-        return numbers
-    unit = 2.0 ** math.ceil(math.log2(most / 508))
-    steps = np.where(numbers < 256 * unit, np.where(numbers < 128 * unit, 1, 2), 4)
-    return np.ceil(numbers / unit / steps - 0.5) * steps * unit
+    _, exponents = np.frexp(numbers)
+    steps = 2.0 ** (exponents - 1 - fraction_bits)
+    return np.floor(numbers / steps + 0.5) * steps
 
 
 def numbers_of(decoded, offset, by_angle, added=0):
-    """Return what a byte holds: lengths, or squared distances from the offset."""
+    """Return the numbers: lengths, or squared distances from the offset."""
     if by_angle:
         return np.linalg.norm(decoded, axis=1)
     return np.square(decoded - offset).sum(axis=1) + added
@@ -39,7 +30,7 @@ def scores_of_decoded(
     if not by_angle and metric == "inner_product":
         return -queries @ decoded.T
     if numbers is None:
-        numbers = in_a_byte(numbers_of(decoded, offset, by_angle, added))
+        numbers = rounded(numbers_of(decoded, offset, by_angle, added))
     if not by_angle:
         away = queries - offset
         products = np.square(away).sum(axis=1)[:, None]
@@ -49,4 +40,7 @@ def scores_of_decoded(
     cosines = np.divide(queries @ decoded.T, norms, where=norms > 0, out=0 * norms)
     if metric == "inner_product":
         return -cosines
-    return np.maximum(1 - cosines, 0) * (2 if metric == "euclidean" else 1)
+    if metric == "euclidean":  # of vectors of length 1, or 0
+        squares = [(np.linalg.norm(queries, axis=1) > 0)[:, None] * 1.0, numbers > 0]
+        return np.maximum(squares[0] + squares[1] - 2 * cosines, 0)
+    return np.maximum(1 - cosines, 0)

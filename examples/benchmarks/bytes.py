@@ -354,7 +354,7 @@ class OurIndex:
             errors["errors"] = self.decoder.reconstruction_error(rows, bits)
         self.index = AsymmetricNeighbors(metric=self.metric)
         self.index.fit(bits, decoder=self.decoder, **errors)
-        self.memory_bytes += self.index._store.decoder.bytes_beside
+        self.memory_bytes += self.index._store.bytes_beside
 
     def search(self, queries, k):
         if self.decoder is None:

@@ -12,7 +12,6 @@ from skhash.codes import packed_width
 from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
-from skhash.neighbors.store.decoder import read_decoder
 
 # Shorter runs are repeated until so much time has passed.
 TIMED_SECONDS = 0.1
@@ -120,7 +119,7 @@ def measure_decoder(encoder, task) -> tuple[AuditRow, LinearDecoder]:
     find = partial(search.index_.kneighbors, data.queries, return_distance=False)
     _, seconds = timed(find)
     n_bytes = packed_width(encoder.n_bits)
-    n_held = n_bytes + read_decoder(decoder, task.metric).bytes_beside
+    n_held = n_bytes + search.index_._store.bytes_beside
     once = decoder.codebook_.nbytes + decoder.offset_.nbytes
     row = AuditRow(
         *("residual", encoder.n_bits, n_bytes, n_held, once),

@@ -80,10 +80,12 @@ def read_items(codes):
     index = fitted_index(codes)
     if index is None or index._store.decoder is None:
         return {}
-    live, levels = index.live_, index._store["levels"]
-    levels = np.zeros(live.sum(), dtype=int) if levels is None else levels[live]
-    items = index._store.decoder.items()[levels]
-    return dict(zip(ITEMS, items.T, strict=False))
+    store, live = index._store, index.live_
+    if store["levels"] is None:
+        return {"term": np.zeros(live.sum(), dtype=np.float32)}
+    keys = store.decoder.keys_of_levels(store["levels"][live])
+    items = store.decoder.terms_and_factors(keys)
+    return dict(zip(ITEMS, items[: 1 + store.decoder.by_angle], strict=False))
 
 
 def read_scoring(source, metric=None):

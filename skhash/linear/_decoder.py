@@ -21,6 +21,7 @@ from skhash.numerics._decoder import (
     sum_of_entries,
     values_to_bits,
 )
+from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
 from skhash.numerics._projection import column_means
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Plain, optional, reals, wholes
@@ -41,6 +42,8 @@ MAX_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 2, 2**25
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SLACK = 1.03
 MAX_HELD_OUT = 2000
+# Share of the squared error of a code that is added to its distances.
+ERROR_WEIGHT = 0.25
 # By how much the squared length of a row of float16 may differ from 1.
 UNIT_TOLERANCE = 0.01
 
@@ -341,6 +344,10 @@ class LinearDecoder(BaseEstimator):
         Mean squared error of the rows that `fit` saw, by the codes that it was given.
     ridge_ : float
         The ridge that was used, for blocks of 4 and 8 bits.
+    length_bits_, distance_bits_ : int
+        Bits of the fraction of a float that suffice for the length of a decoded vector,
+        and for its squared distance from the offset, where searches keep these: with
+        fewer, `fit` found that rows lose neighbours.
     normalized_ : bool
         Whether all rows had unit length, but for zeros. Then searches scale what codes
         decode to, as `skhash.neighbors.asymmetric_scores` says.
@@ -409,6 +416,8 @@ class LinearDecoder(BaseEstimator):
         "ridge_": optional(reals(low=0)),
         "normalized_": optional(Plain(bool)),
         "n_bits_": wholes(low=1),
+        "length_bits_": wholes(high=FRACTION_BITS),
+        "distance_bits_": wholes(high=FRACTION_BITS),
     }
     _parameter_constraints: dict = {
         "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
@@ -477,7 +486,8 @@ class LinearDecoder(BaseEstimator):
         self._choose_blocks(X.shape)
         self.normalized_ = have_unit_length(X)
         if self.n_parts_ > 1:
-            return self._fit_parts(X, bits)
+            self._fit_parts(X, bits)
+            return self._choose_fractions(X, None)
         if self._from_residuals:
             decoder = residual_codebook(X, self.n_bits_, self.block_bits_)
             bits = refine(X, None, *decoder, n_bits=self.n_bits_, n_jobs=self.n_jobs)
@@ -495,7 +505,7 @@ class LinearDecoder(BaseEstimator):
                 error = self._errors(X, codes).mean()
                 step = f"alternation {turn + 1} of {self.n_alternations}"
                 print(f"[LinearDecoder] {step}, error {error:.4g}", flush=True)
-        return self
+        return self._choose_fractions(X, codes)
 
     def inverse_transform(self, bits) -> np.ndarray:
         """Decode bits into vectors, ``offset_ + bits codebook_``.
@@ -619,6 +629,15 @@ class LinearDecoder(BaseEstimator):
             self.error_ += decoder.error_
         self.codebook_ = np.concatenate(codebook)
         self.offset_ = column_means(X).astype(np.float32)
+
+    def _choose_fractions(self, X, bits):
+        """Choose how exactly searches keep numbers of codes; None refines codes."""
+        some = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
+        rows = dense_rows(X[some])
+        bits = self._refine(rows, None, self.codebook_) if bits is None else bits[some]
+        decoded = decode(bits, self.codebook_, self.offset_)
+        chosen = choose_fractions(rows, decoded, self.offset_, ERROR_WEIGHT)
+        self.length_bits_, self.distance_bits_ = chosen
         return self
 
     def _sample(self, X, bits):

@@ -93,10 +93,12 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     Notes
     -----
-    With a decoder the index holds one more byte for each code, except for inner
-    products of rows of any length: see the notes of `asymmetric_scores`. The first
-    search makes a second copy of the codes, in another layout. If codes that are added
-    later decode to longer vectors, the bytes of the earlier codes are rounded again. A
+    With a decoder the index holds a number beside each code, except for inner
+    products of rows of any length: see the notes of `asymmetric_scores`. It takes one
+    byte where the fit of the decoder found that this costs no recall, or else two to
+    four, and a byte more while a code is among the others that decodes to a much longer
+    or shorter vector. The first
+    search makes a second copy of the codes, in another layout. A
     memory map of vectors stays on disk, and only the rows that are compared are read;
     adding codes copies it into memory.
 
@@ -186,8 +188,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             The decoder of the codes: see `asymmetric_scores`.
         errors : array-like of shape (n_samples,), default=None
             The squared distance between each vector and what its code decodes to, such
-            as `LinearDecoder.reconstruction_error` returns it, for `error_weight`. Not
-            with a decoder of rows of unit length.
+            as `LinearDecoder.reconstruction_error` returns it, for `error_weight`.
+            Where directions are compared, by the cosine or with a decoder of rows of
+            unit length, only an infinite error counts: it marks a vector of zeros,
+            whose direction is unknown whatever its code decodes to.
         vectors : array-like of shape (n_samples, n_features) or path-like, default=None
             The real vectors that they were made of. With a decoder too, that finds the
             `n_candidates`, and these are compared by their vectors. Of a path, a
@@ -448,23 +452,23 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return self.n_candidates is not None and not decodes
 
     def _read_errors(self, X, errors, decoder):
-        """Return the terms added to the scores of codes, or None."""
+        """Return the terms added to the scores of codes, or None; see `numbers`."""
         if errors is None:
             return None
-        if decoder is None or decoder.by_angle or decoder.metric != "euclidean":
+        if decoder is None or not decoder.has_numbers:
             raise ValueError(
-                "errors are those of decoded codes and added to squared distances; "
-                'give them with metric="euclidean" and a decoder alone, and not where '
-                "rows have unit length, whose directions are compared."
+                "errors are those of decoded codes; give them with a decoder, for "
+                "distances or angles."
             )
-        errors = check_array(errors, dtype=np.float64, ensure_2d=False)
+        kinds = {"ensure_2d": False, "ensure_all_finite": not decoder.by_angle}
+        errors = check_array(errors, dtype=np.float64, **kinds)
         check_consistent_length(X, errors)
-        if errors.ndim != 1 or errors.min() < 0:
+        if errors.ndim != 1 or not errors.min() >= 0:
             raise ValueError(
                 "errors must be squared distances, of shape (n_samples,) and not below "
                 f"0, got shape {errors.shape} and a least of {errors.min()}."
             )
-        return float(self.error_weight) * errors
+        return errors if decoder.by_angle else float(self.error_weight) * errors
 
     def _read_question(self, store, X, codes, own, n_candidates):
         """Return the vectors of the queries, and their packed codes or None."""

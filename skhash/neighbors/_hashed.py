@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -23,7 +24,7 @@ from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
-from skhash.neighbors.store.decoder import has_errors
+from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
@@ -544,8 +545,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         _, rows = seen_by(self.encoder_, X)
         bits = self.encoder_.transform(X)
         bits = self.decoder_.refine(rows, bits)
-        errors = {}
-        if has_errors(self.decoder_, index.metric):
+        decoder, errors = read_decoder(self.decoder_, index.metric), {}
+        if decoder.by_angle:
+            errors["errors"] = np.where(row_norms(rows) > 0, 0, np.inf)
+        elif decoder.has_numbers:
             errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
         return pack_bits(bits), errors
 

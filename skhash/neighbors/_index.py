@@ -42,7 +42,8 @@ class BaseIndex(BaseEstimator):
         columns = {"y": y, "ids": ids, **vectors}
         if decoder is not None:
             decoder.check_codes(packed, np.shape(X)[1], self.packed)
-            decoder, columns["levels"] = decoder.with_levels(packed, added)
+            keys = decoder.keys(packed, added)
+            decoder, columns["levels"] = decoder.with_levels(keys)
         store = Store(packed, decoder, **columns)
         if ids is not None:
             store.lookup()  # refuses an id that occurs twice
@@ -60,8 +61,8 @@ class BaseIndex(BaseEstimator):
         if ids is not None:
             check_same_kind(store["ids"], columns["ids"])
         if store.decoder is not None:
-            decoder, columns["levels"] = store.decoder.with_levels(packed, added)
-            store = store.decoded_by(decoder)
+            keys = store.decoder.keys(packed, added)
+            store, columns["levels"] = store.with_levels(keys)
         self._store = store.append(packed, **columns)
         return self
 

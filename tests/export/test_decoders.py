@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from decoded import in_a_byte
+from decoded import rounded
 from numpy.testing import assert_array_equal
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
@@ -60,9 +60,9 @@ def test_codes_come_with_what_scoring_takes(metric, X, bits):
     lengths = np.linalg.norm(decoded, axis=1)
     squares = np.square(decoded - offset).sum(axis=1)
     expected = {
-        "euclidean": {"term": in_a_byte(squares)},
+        "euclidean": {"term": rounded(squares)},
         "inner_product": {"term": np.zeros(78)},
-        "cosine": {"term": np.ones(78), "factor": 1 / in_a_byte(lengths)},
+        "cosine": {"term": np.ones(78), "factor": 1 / rounded(lengths)},
     }[metric]
     assert table.column_names == ["id", "code", *expected]
     for name, values in expected.items():

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from decoded import in_a_byte, numbers_of, scores_of_decoded
+from decoded import numbers_of, scores_of_decoded
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
@@ -415,17 +415,15 @@ def test_errors_are_added_to_scores(data, weight):
 
 
 def test_later_codes_may_have_larger_numbers(data):
-    """Those of codes before are rounded once more, as the byte reaches farther."""
-    errors = np.linspace(0, 100, N)
+    """Those of codes before keep theirs, in more bytes."""
+    errors = np.linspace(1, 100, N)
     errors[200:] *= 30
     index = AsymmetricNeighbors(N)
     index.fit(data.bits[:200], decoder=data.decoder, errors=errors[:200])
     index.kneighbors(data.queries, 1)  # whose blocks are not those of later
     index.partial_fit(data.bits[200:], errors=errors[200:])
-    numbers = numbers_of(data.decoded(), data.offset, False, errors / 4)
-    numbers[:200] = in_a_byte(numbers[:200])
     task = data.queries, data.decoded(), data.offset, "euclidean"
-    scores = scores_of_decoded(*task, numbers=in_a_byte(numbers))
+    scores = scores_of_decoded(*task, added=errors / 4)
     order = np.argsort(scores, axis=1, kind="stable")
     found = index.kneighbors(data.queries)
     np.testing.assert_array_equal(found[1], order)

@@ -299,7 +299,12 @@ WRONG = {
     "ids": [np.arange(300.0), np.arange(300)[:, None], np.arange(300, dtype="u8")],
     "live": [np.ones(300, dtype="u1"), np.ones((300, 2), dtype=bool), np.array(True)],
     "vectors": [VECTORS > 0, VECTORS[:, 0], VECTORS[None]],
-    "levels": [np.ones((300, 1), "u1"), np.ones(300, "f4"), np.ones(300, "i1")],
+    "levels": [
+        np.ones(300, "u1"),
+        np.ones((300, 5), "u1"),
+        np.ones((300, 1), "i1"),
+        np.full((300, 4), 255, "u1"),
+    ],
     "codebook": [CODEBOOK[0][:64], CODEBOOK[0].T, CODEBOOK[0] * np.nan],
     "offset": [CODEBOOK[1][:4], CODEBOOK[1].astype("f4"), CODEBOOK[1] * np.inf],
     "wings": [np.arange(3)],
@@ -351,7 +356,8 @@ def test_decoders_that_are_not_those_of_the_codes(path):
     scorings = [None, {}, 3, {**own, "n_bits": 64}, {**own, "n_bits": 71}]
     scorings += [{**own, "metric": "hamming"}, {**own, "normalized": 1}]
     scorings += [{**own, "metric": "inner_product"}, {**own, "wings": 2}]
-    scorings += [{**own, "unit": unit} for unit in (1, None, 0.0, -1.0, 1e37, np.inf)]
+    scorings += [{**own, "base": base} for base in (0.5, None, -1, 2**31)]
+    scorings += [{**own, "fraction_bits": bits} for bits in (1.0, None, -1, 24)]
     for scoring in scorings:
         store = {"n_bytes": 9, "decoder": scoring}
         values = {**manifest["values"], "_store": store}

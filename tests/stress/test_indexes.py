@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from decoded import in_a_byte, numbers_of, scores_of_decoded
+from decoded import numbers_of, rounded, scores_of_decoded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -20,7 +20,6 @@ from stress.plain import assert_answers, decoded, first_of, hamming_distances, s
 from skhash.linear import LinearDecoder, RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neighbors.store.decoder import METRICS
-from skhash.neighbors.store.levels import levels_of
 
 MAX_QUERIES, MAX_OWN, MAX_K = 60, 300, 150
 ALGORITHMS = ("auto", "brute", "multi_index", "pruned")
@@ -321,8 +320,7 @@ class LiveVectors(LiveIndex):
 
     def round_numbers(self):
         if self.keeps_numbers:
-            self.most = max(self.most, self.rows["numbers"].max())
-            self.rows["numbers"] = in_a_byte(self.rows["numbers"], self.most)
+            self.rows["numbers"] = rounded(self.rows["numbers"])
 
     def scores_by_decoder(self, queries):
         task = self.decode(), self.decoder.offset_, self.metric
@@ -438,12 +436,14 @@ class LiveSearch(LiveVectors):
         by_angle, numbers = self.metric == "cosine", None
         if self.metric != "inner_product":
             held = self.store._store
-            numbers = levels_of(held.decoder.unit)[held["levels"]].astype(float)
+            keys = held.decoder.keys_of_levels(held["levels"])
+            bits = held.decoder.fraction_bits
+            numbers = numbers_of_keys(keys, bits).astype(float)
             vectors = self.decode()
             errors = np.square(self.rows["vectors"] - vectors).sum(axis=1)
             task = vectors, self.decoder.offset_, by_angle, 0.25 * errors
-            most = 2 * held.decoder.unit + 1e-12
-            assert_allclose(numbers, numbers_of(*task), rtol=1 / 64, atol=most)
+            options = {"rtol": 2.0 ** -(bits + 1) + 1e-5, "atol": 1e-12}
+            assert_allclose(numbers, numbers_of(*task), **options)
         task = self.decode(), self.decoder.offset_, self.metric
         return scores_of_decoded(queries, *task, numbers=numbers)
 

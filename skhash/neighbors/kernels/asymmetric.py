@@ -1,15 +1,14 @@
 """The kernels of asymmetric search: real-valued queries against packed codes.
 
 The score of code i for query q is ``max(floor, factor_i * sum_q(i) + term_i)``, where
-the sum is that of one table entry per byte of the code, see `lanes`. The item of a
-level holds term and factor, or the term alone, and the factor is 1.
+the sum is that of one table entry per byte of the code, see `lanes`, and `law` makes
+term and factor of its level.
 Every kernel adds in the same order, so a pair has one score, to the last bit.
 
 Arguments of all of them, floats being float32:
 
 * queries (n_queries, n_bytes, 256): their tables;
-* codes: packed (n, n_bytes or more) and levels (n,) or, where all are 0, (0,) : uint8,
-  items (256, 1) or (256, 2), floor;
+* codes: packed (n, n_bytes or more) and levels (n, 0 to 4 bytes) : uint8, law;
 * work, buffers: tables (n_bytes, 256, LANES), lanes (2, LANES).
 """
 
@@ -17,9 +16,10 @@ import numpy as np
 
 from skhash.neighbors.kernels.heap import replace_top
 from skhash.neighbors.kernels.lanes import LANES, score_lanes
+from skhash.neighbors.kernels.law import factor_and_term
 from skhash.utils.kernels import inner_kernel, kernel
 
-_ZERO, _ONE = np.float32(0), np.float32(1)
+_ZERO = np.float32(0)
 
 
 @inner_kernel
@@ -37,28 +37,24 @@ def _stand_side_by_side(queries, first, tables):
 
 
 @inner_kernel
-def factor_and_term(items, level):
-    """Return the factor, 1 where items are terms alone, and the term of a level."""
-    factor = items[level, 1] if items.shape[1] == 2 else _ONE
-    return factor, items[level, 0]
-
-
-@inner_kernel
-def _of_code(levels, items, row):
+def _of_code(levels, law, row):
     """Return the factor and the term of a code."""
-    return factor_and_term(items, levels[row] if len(levels) else 0)
+    level = 0
+    for byte in range(levels.shape[1]):
+        level = 256 * level + levels[row, byte]
+    return factor_and_term(law, level)
 
 
 @kernel
 def score_all(queries, codes, work, scores):
     """Write scores (n_queries, n)."""
-    packed, levels, items, floor = codes
+    packed, levels, law = codes
     tables, lanes = work
     for first in range(0, len(queries), LANES):
         present = _stand_side_by_side(queries, first, tables)
         for row in range(len(packed)):
-            factor, term = _of_code(levels, items, row)
-            score_lanes(tables, packed, row, factor, term, floor, lanes)
+            factor, term = _of_code(levels, law, row)
+            score_lanes(tables, packed, row, factor, term, law.floor, lanes)
             for lane in range(present):
                 scores[first + lane, row] = lanes[1, lane]
 
@@ -66,15 +62,15 @@ def score_all(queries, codes, work, scores):
 @kernel
 def score_candidates(queries, codes, work, candidates, scores):
     """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
-    packed, levels, items, floor = codes
+    packed, levels, law = codes
     for q in range(len(queries)):
         for i in range(candidates.shape[1]):
             row = candidates[q, i]
             total = _ZERO
             for byte in range(queries.shape[1]):
                 total += queries[q, byte, packed[row, byte]]
-            factor, term = _of_code(levels, items, row)
-            scores[q, i] = max(floor, factor * total + term)
+            factor, term = _of_code(levels, law, row)
+            scores[q, i] = max(law.floor, factor * total + term)
 
 
 @kernel
@@ -83,16 +79,16 @@ def nearest(queries, codes, work, scores, positions):
 
     scores (n_queries, k) : infinity, and positions (n_queries, k) : int64, written.
     """
-    packed, levels, items, floor = codes
+    packed, levels, law = codes
     tables, lanes = work
     for first in range(0, len(queries), LANES):
         present = _stand_side_by_side(queries, first, tables)
         lanes[0] = -np.inf
         lanes[0, :present] = np.inf
         for row in range(len(packed)):
-            factor, term = _of_code(levels, items, row)
+            factor, term = _of_code(levels, law, row)
             # Positions grow: a code that only equals the worst so far comes too late.
-            if score_lanes(tables, packed, row, factor, term, floor, lanes):
+            if score_lanes(tables, packed, row, factor, term, law.floor, lanes):
                 for lane in range(present):
                     if lanes[1, lane] < lanes[0, lane]:
                         q = first + lane

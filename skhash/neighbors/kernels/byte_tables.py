@@ -183,12 +183,12 @@ def make_find_low(way):
 
         Return whether one is.
 
-        blocks : uint8 (n_blocks, n_rows, 512); tables : uint8 (queries, n_rows,
+        blocks : uint8 (n_blocks, n_rows or more, 512); tables : uint8 (queries, n_rows,
         ENTRIES), what the values of each row add; query : its row; out : uint64 (8,).
         """
         span, answer = way.parts * way.width, ir.IntType(1)(0)
         for first in range(0, BLOCK, span):
-            source = code.at(blocks.row(block), first), blocks.shape[1]
+            source = code.at(blocks.row(block), first), tables.shape[1]
             place = code.at(out.start, first // 8)
             found = _write_part(code, way, source, tables.row(query), limit, place)
             answer = code.or_(answer, found)

@@ -7,9 +7,10 @@ of all sums lies the total, or higher, so that a code whose steps are too many c
 among those that are looked for. All others are scored as `asymmetric` does, to the last
 bit.
 
-Terms and factors are those of a byte more, the level of the code. With a term alone,
-its table has the terms, and ``total + term`` is bounded by the sum of steps. With both,
-a score of at most s is ``total + (term - s) / factor <= 0``, and that is its table.
+Terms and factors are those of the level of the code, see `law`, whose highest byte has
+a table too: the least that its levels add. With a term alone, that is the term, and
+``total + term`` is bounded by the sum of steps. With factors, a score of at most s is
+``total + (term - s) / factor <= 0``, and so it is the second summand.
 
 Arguments of all kernels:
 
@@ -22,7 +23,6 @@ from collections import namedtuple
 
 import numpy as np
 
-from skhash.neighbors.kernels.asymmetric import factor_and_term
 from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
 from skhash.neighbors.kernels.byte_tables import (
     BLOCK,
@@ -33,21 +33,23 @@ from skhash.neighbors.kernels.byte_tables import (
     write_steps,
 )
 from skhash.neighbors.kernels.heap import comes_before, replace_top
+from skhash.neighbors.kernels.law import factor_and_term
 from skhash.neighbors.kernels.nibbles import fetch
 from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
-# the row of the levels, if they have some; n : their number; items (256, 1) or
-# (256, 2) : float32, of the levels; least : the least of 1 / factor, or 0; floor :
-# float32.
-Codes = namedtuple("Codes", "blocks n items least floor")
+# those of the levels, if they have some; n : their number; n_bytes : those of a code;
+# law : `Law`; last : the largest level; least, most : 1 / factor of the shortest and
+# of the longest decoded vector, or 0.
+Codes = namedtuple("Codes", "blocks n n_bytes law last least most")
 # Lists of codes in the order of their first byte and another one: other : int, which;
 # values (2, n_lists) : uint8, of both, those of the codes of the first block, then of
 # the second, and so on; items (n_lists, 2) : float32, terms and factors; starts
 # (n_blocks + 1,) : int64, where those of a block begin.
 Lists = namedtuple("Lists", "other values items starts")
-# Room to work in, for some queries: bounds (n_rows, 256) and halves (n_rows, 32) :
-# float32; lowest (2 * n_rows,) : float32; tables (queries, n_rows, ENTRIES) : uint8;
+# Room to work in, for some queries, with a row a byte of the codes, and one of levels:
+# bounds (n_rows, 256) and halves (n_rows, 32) : float32; lowest (2 * n_rows,) :
+# float32; tables (queries, n_rows, ENTRIES) : uint8;
 # scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
 # of a total, and the score that the tables are for; found (8,) : uint64.
 Work = namedtuple("Work", "bounds halves lowest tables scales found")
@@ -70,15 +72,14 @@ _SMALLEST, _LARGEST = 2.0**-149, 2.0**125
 
 
 @kernel
-def fill_blocks(packed, levels, blocks):
-    """Write the bytes of codes, and their levels behind them, if there are some."""
-    n_bytes = blocks.shape[1] - (len(levels) > 0)
+def fill_blocks(packed, n_bytes, levels, blocks):
+    """Write the bytes of codes, and those of their levels behind them."""
     for i in range(len(packed)):
         rows, column = blocks[i // BLOCK], i % BLOCK
         for byte in range(n_bytes):
             rows[byte, column] = packed[i, byte]
-        if len(levels):
-            rows[n_bytes, column] = levels[i]
+        for byte in range(levels.shape[1]):
+            rows[n_bytes + byte, column] = levels[i, byte]
 
 
 @kernel
@@ -109,9 +110,26 @@ def _score(codes, query, position):
     total = _ZERO
     for byte in range(len(query)):
         total += query[byte, rows[byte, column]]
-    level = rows[len(query), column] if len(rows) > len(query) else 0
-    factor, term = factor_and_term(codes.items, level)
-    return max(codes.floor, factor * total + term)
+    level = 0
+    for byte in range(len(query), len(rows)):
+        level = 256 * level + rows[byte, column]
+    factor, term = factor_and_term(codes.law, level)
+    return max(codes.law.floor, factor * total + term)
+
+
+@inner_kernel
+def _bound_level(law, level, score, largest):
+    """Return what a level adds to a total, for scores of at most `score`.
+
+    largest : beyond all totals, for a level whose score the total does not change
+    """
+    factor, term = factor_and_term(law, level)
+    if law.times == _ZERO:
+        return term
+    term -= score
+    if factor > 0:
+        return term / factor
+    return np.float32(-largest if term <= 0 else largest)
 
 
 @inner_kernel
@@ -120,21 +138,22 @@ def _bound_rows(codes, query, score, bounds):
 
     Return a bound of the rounding errors of totals, sums with a term, and bounds.
     """
-    n_bytes, items, largest = len(query), codes.items, 0.0
+    n_bytes, law, largest = len(query), codes.law, 0.0
     for byte in range(n_bytes):
         bounds[byte] = query[byte]
         lowest, highest = extremes(bounds, 256 * byte, 256)
         largest += max(abs(lowest), abs(highest))
     if len(bounds) > n_bytes:
-        for level in range(256):
-            factor, bound = factor_and_term(items, level)
-            if items.shape[1] == 2:
-                bound -= score
-                if factor > 0:
-                    bound /= factor
-                else:  # the term alone decides
-                    bound = -largest if bound <= 0 else largest
-            bounds[n_bytes, level] = bound
+        # Within the levels of a byte, bounds rise or fall, but for that of level 0.
+        size = 1 << 8 * (codes.blocks.shape[1] - n_bytes - 1)
+        for byte in range(256):
+            first, last = min(byte * size, codes.last), byte * size + size - 1
+            bound = _bound_level(law, max(first, 1), score, largest)
+            end = _bound_level(law, max(min(last, codes.last), 1), score, largest)
+            bound = min(bound, end)
+            if first == 0:
+                bound = min(bound, _bound_level(law, 0, score, largest))
+            bounds[n_bytes, byte] = bound
         lowest, highest = extremes(bounds, 256 * n_bytes, 256)
         largest += max(abs(lowest), abs(highest))
     return 4 * (len(bounds) + 2) * (_ROUNDING * largest + _SMALLEST)
@@ -171,7 +190,7 @@ def _reach(codes, score, scale):
     With factors, that is nothing by the tables for this score, and by those for a
     larger one as much less as ``1 / factor`` times the difference.
     """
-    if codes.items.shape[1] == 2:
+    if codes.law.times != _ZERO:
         return scale[2] - (scale[3] - score) * codes.least
     return score + scale[2]
 
@@ -179,12 +198,12 @@ def _reach(codes, score, scale):
 @inner_kernel
 def _make_steps(codes, query, score, work, q):
     """Write the tables of a query for scores of at most `score`; return the limit."""
-    if score < codes.floor:
+    if score < codes.law.floor:
         return -1
     slack, most = 0.0, score
-    if codes.items.shape[1] == 2:
+    if codes.law.times != _ZERO:
         slack = 32 * _ROUNDING * (1 + abs(score))
-        most = (2 + abs(score)) / codes.items[255, 1]  # the least factor
+        most = (2 + abs(score)) * codes.most
     # Bounds beyond float32 would exclude no code.
     if score == np.inf or most > _LARGEST:
         work.tables[q] = 0

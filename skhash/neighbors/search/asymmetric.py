@@ -91,10 +91,10 @@ def asymmetric_scores(
 
     .. math:: |q - \hat x|^2 = |q - o|^2 - 2 \sum_k h_k (q - o)^T b_k + |\hat x - o|^2
 
-    and for angles :math:`|\hat x|`. An index keeps it in a byte, a float of six bits of
-    fraction and two of exponent below the power of two that reaches the largest of all
-    codes, and here it is rounded in the same way: by at most a 128th of it, or a 508th
-    of the largest.
+    and for angles :math:`|\hat x|`. It is rounded to a float, with as many bits of
+    fraction as the fit of a `skhash.linear.LinearDecoder` found that neighbours need,
+    and with all those of float32 for other decoders. An index, which rounds it in the
+    same way, keeps it in one byte to four.
 
     Why angles for unit rows: let :math:`x = \hat x + r`, where least squares make r and
     :math:`\hat x` nearly orthogonal. Of queries that have nothing to do with x,
@@ -127,7 +127,7 @@ def asymmetric_scores(
     packed_codes = check_packed(codes) if packed else pack_bits(codes)
     decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
     queries = decoder.read_queries(X_query, "X_query")
-    decoder, levels = decoder.with_levels(packed_codes)
+    decoder, levels = decoder.with_levels(decoder.keys(packed_codes))
     return CodeScorer(decoder, packed_codes, levels, n_jobs).score_all(queries)
 
 
@@ -165,7 +165,7 @@ class CodeScorer(Scorer):
     decoder : Decoder
     packed_codes : ndarray of shape (n_codes, n_bytes or more), uint8
         The codes, padded to whole words, contiguous.
-    levels : ndarray of shape (n_codes,), uint8, or None
+    levels : ndarray of shape (n_codes, n_level_bytes), uint8, or None
         As from `Decoder.with_levels`.
     n_jobs : int or None
     key : CodesKey, default=None
@@ -177,7 +177,8 @@ class CodeScorer(Scorer):
     dtype = np.dtype(np.float32)
 
     def __init__(self, decoder, packed_codes, levels, n_jobs, key=None, share=1.0):
-        levels = np.empty(0, dtype=np.uint8) if levels is None else levels
+        if levels is None:
+            levels = np.empty((len(packed_codes), 0), dtype=np.uint8)
         self.decoder, self.levels = decoder, read_only(levels)
         self.packed_codes = read_only(packed_codes)
         self.n_bytes = packed_width(decoder.n_bits)
@@ -191,26 +192,26 @@ class CodeScorer(Scorer):
         """Return scores (n_queries, n_codes)."""
         scores = np.empty((queries.shape[0], len(self)), dtype=np.float32)
         self._run("score_all", len(self), queries, scores)
-        return scores
+        return scores - self.decoder.zero_excess(queries)[:, None]
 
     def score_candidates(self, queries, candidates):
         """Return the scores of each query's own candidates, (n_queries, m)."""
         scores = np.empty(candidates.shape, dtype=np.float32)
         task = scores.shape[1], queries, candidates, scores
         self._run("score_candidates", *task)
-        return scores
+        return scores - self.decoder.zero_excess(queries)[:, None]
 
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
-        levels = self.levels[positions] if len(self.levels) else None
-        packed = self.packed_codes[positions]
-        return CodeScorer(self.decoder, packed, levels, self.n_jobs)
+        codes = self.packed_codes[positions], self.levels[positions]
+        return CodeScorer(self.decoder, *codes, self.n_jobs)
 
     def nearest(self, queries, k, live=None):
         """Return the nearest; see `Scorer.nearest`."""
         scan = self._scan()
         if scan is not None:
-            return scan.nearest(self, queries, k, live)
+            scores, found = scan.nearest(self, queries, k, live)
+            return scores - self.decoder.zero_excess(queries)[:, None], found
         if live is not None:
             places = live.nonzero()[0]
             scores, found = self.among(places).nearest(queries, k)
@@ -218,14 +219,16 @@ class CodeScorer(Scorer):
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
         self._run("nearest", len(self), queries, scores, positions)
-        return smallest(scores, positions, k)
+        scores, found = smallest(scores, positions, k)
+        return scores - self.decoder.zero_excess(queries)[:, None], found
 
     def within(self, queries, radius, live=None):
         """Return those within a radius; see `Scorer.within`."""
         scan = self._scan()
-        if scan is not None:
-            return scan.within(self, queries, radius, live)
-        return super().within(queries, radius, live)
+        # The scan has one radius for all queries.
+        if scan is None or self.decoder.zero_excess(queries).any():
+            return super().within(queries, radius, live)
+        return scan.within(self, queries, radius, live)
 
     def _scan(self):
         """Return the module that searches by blocks, or None without blocks."""
@@ -238,8 +241,7 @@ class CodeScorer(Scorer):
         n_scored : codes compared with each query
         """
         n_queries, n_bytes, decoder = queries.shape[0], self.n_bytes, self.decoder
-        arguments = decoder.items(), lowest_score(decoder.metric)
-        codes = self.packed_codes, self.levels, *arguments
+        codes = self.packed_codes, self.levels, decoder.law()
 
         def call(rows):
             tables = decoder.tables(dense_rows(queries[rows]), n_bytes)
@@ -255,11 +257,6 @@ class CodeScorer(Scorer):
         # Dense queries in two precisions, and tables on the way to float32.
         query_bytes = 24 * queries.shape[1] + 3072 * n_bytes
         map_chunks(call, n_queries, CHUNK_BYTES // query_bytes, threads)
-
-
-def lowest_score(metric):
-    """Return a lower bound of all scores."""
-    return np.float32(-np.inf if metric == "inner_product" else 0)
 
 
 def within(scores, positions, radius):

@@ -12,7 +12,6 @@ from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.kernels.byte_tables import BLOCK
 from skhash.neighbors.search.algorithm import by_query
-from skhash.neighbors.search.asymmetric import lowest_score
 from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
 from skhash.numerics._decoder import bits_of_block
 from skhash.numerics._nearest import smallest
@@ -185,30 +184,35 @@ def make_lists(scorer):
     firsts = np.flatnonzero(begins)
     starts = np.searchsorted(firsts, BLOCK * np.arange(len(codes.blocks) + 1))
     decoder = replace(decoder, codebook=decoder.codebook[[0, other]], n_bits=16)
-    decoder, levels = decoder.with_levels(values[firsts])
-    items = np.ones((len(firsts), 2), dtype=np.float32)
-    own = decoder.items()
-    items[:, : own.shape[1]] = own[0 if levels is None else levels]
+    items = np.tile(np.float32([0, 1]), (len(firsts), 1))
+    if decoder.has_numbers:
+        keys = decoder.keys(values[firsts])
+        items = np.stack(decoder.terms_and_factors(keys), axis=1)
     lists = kernels.Lists(other, values[firsts].T.copy(), items, starts)
     return codes, read_only(order), lists
 
 
 def make_blocks(scorer):
     """Return the codes of a scorer in the layout of the kernels."""
-    packed, levels, decoder = scorer.packed_codes, scorer.levels, scorer.decoder
-    n, n_rows = len(packed), scorer.n_bytes + decoder.bytes_beside
-    blocks = zeros_aligned((-(-n // BLOCK), n_rows, BLOCK))
-    kernels.fill_blocks(packed, levels, blocks)
-    items = decoder.items()
-    # Vectors of zeros have a bound that leaves room for any other length.
-    factors = items[np.bincount(levels, minlength=256) > 0, -1]
-    least = 1 / float(factors.max(initial=0) or np.inf)
-    lowest = lowest_score(decoder.metric)
-    return kernels.Codes(read_only(blocks), n, items, least, lowest)
+    packed, levels, law = scorer.packed_codes, scorer.levels, scorer.decoder.law()
+    n, n_bytes = len(packed), scorer.n_bytes
+    blocks = zeros_aligned((-(-n // BLOCK), n_bytes + levels.shape[1], BLOCK))
+    kernels.fill_blocks(packed, n_bytes, levels, blocks)
+    return kernels.Codes(read_only(blocks), n, n_bytes, law, *_reach(scorer, law))
+
+
+def _reach(scorer, law):
+    """Return the largest level, and the bounds of 1 / factor."""
+    keys = scorer.decoder.keys_of_levels(scorer.levels)
+    _, factors = scorer.decoder.terms_and_factors(keys[keys > 0])
+    last = int(keys.max(initial=0)) - law.base
+    if law.times == 0 or not len(factors):
+        return max(0, last), 0.0, 0.0
+    return last, 1 / float(factors.max()), 1 / float(factors.min())
 
 
 def _work(n_queries, codes):
-    n_rows = codes.blocks.shape[1]
+    n_rows = min(codes.blocks.shape[1], codes.n_bytes + 1)
     return kernels.Work(
         bounds=np.empty((n_rows, 256), dtype=np.float32),
         halves=np.empty((n_rows, 32), dtype=np.float32),

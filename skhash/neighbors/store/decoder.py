@@ -4,24 +4,34 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sklearn.utils.extmath import row_norms
+
 from skhash.codes import check_packed, packed_width
-from skhash.neighbors.store.levels import SMALLEST, levels_of, nearest_levels, unit_for
 from skhash.numerics._decoder import (
     bits_of_block,
     block_values,
     check_codebook,
     sum_of_entries,
 )
+from skhash.numerics._levels import (
+    FRACTION_BITS,
+    base_and_width,
+    keys_of,
+    keys_to_levels,
+    levels_to_keys,
+    numbers_of,
+)
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
 _products = LateModule("skhash.neighbors.kernels.products")
+_kernel_law = LateModule("skhash.neighbors.kernels.law")
 
 METRICS = ("euclidean", "inner_product", "cosine")
-# Of scores by angle: what they are for an angle of 90 degrees, and the factor of the
-# negated cosine.
-ANGLES = {"euclidean": (2, 2), "inner_product": (0, 1), "cosine": (1, 1)}
+# Of scores by angle: what they are for an angle of 90 degrees, the factor of the
+# negated cosine, and what they are where one vector is zero.
+ANGLES = {"euclidean": (2, 2, 1), "inner_product": (0, 1, 0), "cosine": (1, 1, 1)}
 # A sum this much shorter than its parts is zero up to rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
 
@@ -46,18 +56,15 @@ def read_decoder(decoder, metric):
     if n_bits is None:
         n_bits = len(codebook) * bits_of_block(codebook)
     check_codebook(codebook, offset, n_bits)
-    return Decoder(codebook, offset, int(n_bits), is_of_unit_rows(decoder), metric)
+    read = Decoder(codebook, offset, int(n_bits), is_of_unit_rows(decoder), metric)
+    name = "length_bits_" if read.by_angle else "distance_bits_"
+    return replace(read, fraction_bits=int(getattr(decoder, name, FRACTION_BITS)))
 
 
 def is_of_unit_rows(decoder) -> bool:
     """Return whether the vectors that `decoder` was fitted to have unit length."""
     names = "normalize", "normalized_"
     return any(bool(getattr(decoder, name, False)) for name in names)
-
-
-def has_errors(decoder, metric) -> bool:
-    """Return whether the errors of codes belong to their scores."""
-    return metric == "euclidean" and not is_of_unit_rows(decoder)
 
 
 @dataclass(frozen=True)
@@ -79,8 +86,10 @@ class Decoder:
         Whether this is a space of rows of unit length. Queries are brought to it, and
         so is what codes decode to.
     metric : str
-    unit : float
-        That of the numbers that codes have in a byte; see `levels`.
+    fraction_bits : int
+        Those of the numbers that codes have beside them: see `skhash.numerics._levels`.
+    base : int
+        That of the levels of these numbers.
     """
 
     codebook: np.ndarray
@@ -88,7 +97,8 @@ class Decoder:
     n_bits: int
     normalized: bool
     metric: str
-    unit: float = SMALLEST
+    fraction_bits: int = FRACTION_BITS
+    base: int = 0
 
     def __post_init__(self):
         if bits_of_block(self.codebook) == 8:
@@ -133,9 +143,9 @@ class Decoder:
         return self.normalized or self.metric == "cosine"
 
     @property
-    def bytes_beside(self):
-        """The bytes that a search keeps beside a code: 0 or 1."""
-        return int(self.by_angle or self.metric == "euclidean")
+    def has_numbers(self):
+        """Whether a search keeps a number of each code beside it."""
+        return self.by_angle or self.metric == "euclidean"
 
     def numbers(self, packed_codes, added=None):
         """Return the number of each code that its score needs besides its sum.
@@ -144,13 +154,14 @@ class Decoder:
         its squared distance from the offset. Inner products need none.
 
         added : ndarray of shape (n_codes,), default=None
-            Added to squared distances.
+            Added to squared distances. Of angles, infinity stands for a vector of
+            zeros, whose number is 0 whatever its code decodes to.
 
         Returns
         -------
         numbers : ndarray of shape (n_codes,), float32, or None
         """
-        if not self.bytes_beside:
+        if not self.has_numbers:
             return None
         # Lengths are those in an orthonormal basis, which may have fewer axes.
         vectors = np.vstack([self._entries(), self.offset])
@@ -168,45 +179,67 @@ class Decoder:
                 longest = np.linalg.norm(beyond, axis=1) + np.linalg.norm(offset)
                 own = np.sqrt(own)
                 own[own <= ROUNDING * longest] = 0
+                if added is not None:
+                    own[np.isinf(added[rows])] = 0
                 _to_float32(1e4 / own[own > 0])  # factors are float32, too
             elif added is not None:
                 own += added[rows]
             numbers[rows] = _to_float32(2 * own) / 2
         return numbers
 
-    def with_levels(self, packed_codes, added=None):
-        """Return the decoder with a unit that is large enough, and levels of codes.
+    def keys(self, packed_codes, added=None):
+        """Return the keys of the numbers of codes, int64, or None; see `numbers`."""
+        numbers = self.numbers(packed_codes, added)
+        return None if numbers is None else keys_of(numbers, self.fraction_bits)
+
+    def with_levels(self, keys):
+        """Return the decoder with the base of some keys, and their levels.
 
         Returns
         -------
         decoder : Decoder
-        levels : ndarray of shape (n_codes,), uint8, or None
-            The bytes that stand for the numbers of the codes.
+        levels : ndarray of shape (n_codes, n_bytes), uint8, or None
         """
-        numbers = self.numbers(packed_codes, added)
-        if numbers is None:
+        if keys is None:
             return self, None
-        unit = max(self.unit, unit_for(numbers))
-        return replace(self, unit=unit), nearest_levels(numbers, unit)
+        base, width = base_and_width(keys)
+        return replace(self, base=base), keys_to_levels(keys, base, width)
 
-    def items(self):
-        """Return the terms and factors of the scores of codes by level, float32.
+    def keys_of_levels(self, levels):
+        """Return the keys of levels, or None."""
+        return None if levels is None else levels_to_keys(levels, self.base)
+
+    def terms_and_factors(self, keys):
+        """Return what is added to the sums of codes, and by what these are multiplied.
 
         Returns
         -------
-        items : ndarray of shape (256, 1) or (256, 2)
-            Terms added to the sums of the blocks, and factors of the sums before.
-            Without levels, all are those of level 0.
+        terms, factors : ndarray of shape (n_codes,), float32
         """
-        if not self.bytes_beside:
-            return np.zeros((256, 1), dtype=np.float32)
-        numbers = levels_of(self.unit)
+        if keys is None:
+            raise ValueError("Inner products are the sums themselves.")
+        numbers = numbers_of(keys, self.fraction_bits)
         if not self.by_angle:
-            return numbers[:, None]
-        term, times = ANGLES[self.metric]
-        with np.errstate(over="ignore"):  # of levels that no code has
-            factors = np.divide(times, numbers, where=numbers > 0, out=0 * numbers)
-        return np.stack([np.full_like(factors, term), factors], axis=1)
+            return numbers, np.ones_like(numbers)
+        term, times, nothing = map(np.float32, ANGLES[self.metric])
+        is_some = numbers > 0
+        factors = np.divide(times, numbers, where=is_some, out=np.zeros_like(numbers))
+        return np.where(is_some, term, nothing), factors
+
+    def law(self):
+        """Return how kernels make a score of a sum and a level: see `kernels.law`."""
+        term, times, nothing = ANGLES[self.metric] if self.by_angle else (0, 0, 0)
+        numbers = np.float32([term, times, nothing, lowest_score(self.metric)])
+        return _kernel_law.Law(self.base, FRACTION_BITS - self.fraction_bits, *numbers)
+
+    def zero_excess(self, X):
+        """Return by how much the scores of queries are too large, (n_queries,).
+
+        That is 0, except for zeros among rows of unit length: a sum of 0 means a right
+        angle there, and distances from zero are shorter.
+        """
+        term, _, nothing = ANGLES[self.metric] if self.by_angle else (0, 0, 0)
+        return np.float32(term - nothing) * (row_norms(X, squared=True) == 0)
 
     @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):
@@ -282,6 +315,11 @@ def tables_of_bytes(own, starts, n_bytes):
     tables[:, : own.shape[1]] = own
     tables[:, 0] += starts[:, None]
     return tables
+
+
+def lowest_score(metric):
+    """Return a lower bound of all scores."""
+    return -np.inf if metric == "inner_product" else 0
 
 
 def _to_float32(values):

@@ -13,9 +13,9 @@ from skhash.codes import packed_width
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
 from skhash.neighbors.store.decoder import METRICS, Decoder
 from skhash.neighbors.store.kept_file import KeptFile
-from skhash.neighbors.store.levels import LARGEST
 from skhash.neighbors.store.store import Store
 from skhash.numerics._decoder import check_codebook
+from skhash.numerics._levels import FRACTION_BITS, LARGEST_PATTERN
 from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
 
@@ -39,7 +39,7 @@ def write_store(store) -> tuple[dict, dict]:
     if store.decoder is not None:
         decoder = store.decoder
         arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
-        names = "n_bits", "normalized", "metric", "unit"
+        names = "n_bits", "normalized", "metric", "fraction_bits", "base"
         scoring = {name: getattr(decoder, name) for name in names}
     arrays = {
         name: in_order(name, array)
@@ -75,7 +75,7 @@ def read_store(saved, values, n_features, verify):
                 saved.check()
                 if file is not None:
                     file.check()
-            _check_content(arrays, n_bits)
+            _check_content(arrays, n_bits, decoder)
 
     if saved.mapped:
         store.check_first(check)
@@ -118,7 +118,7 @@ def _is_of_its_kind(name, array):
         "ids": (dtype == np.int64 or kind == "U") and ndim == 1,
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
-        "levels": dtype == np.uint8 and ndim == 1,
+        "levels": dtype == np.uint8 and ndim == 2 and 1 <= array.shape[1] <= 4,
         "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
         "offset": dtype == np.float64 and ndim == 1,
     }.get(name, name in CLUSTERS)
@@ -129,12 +129,14 @@ def _read_decoder(arrays, scoring, n_bits):
     there = arrays.keys() & {*DECODER, "levels"}
     if scoring is None and not there:
         return None
-    kinds = {"n_bits": int, "normalized": bool, "metric": str, "unit": float}
+    kinds = {"n_bits": int, "normalized": bool, "metric": str}
+    kinds |= {"fraction_bits": int, "base": int}
     if (
         type(scoring) is not dict
         or {name: type(value) for name, value in scoring.items()} != kinds
         or scoring["metric"] not in METRICS
-        or not 0 < scoring["unit"] <= LARGEST
+        or not 0 <= scoring["fraction_bits"] <= FRACTION_BITS
+        or not 0 <= scoring["base"] <= LARGEST_PATTERN
         # Of codes that were packed, the decoder alone knows how many bits they have.
         or packed_width(scoring["n_bits"]) != packed_width(n_bits)
         or scoring["n_bits"] > n_bits
@@ -144,7 +146,7 @@ def _read_decoder(arrays, scoring, n_bits):
     codebook, offset = arrays["codebook"], arrays["offset"]
     check_codebook(codebook, offset, scoring["n_bits"])
     decoder = Decoder(codebook, offset, **scoring)
-    if decoder.bytes_beside != ("levels" in there):
+    if decoder.has_numbers != ("levels" in there):
         raise ValueError("Its levels do not fit the decoder.")
     return decoder
 
@@ -184,7 +186,7 @@ def _read_clusters(arrays):
     return ClusterArrays(**there)
 
 
-def _check_content(arrays, n_bits):
+def _check_content(arrays, n_bits, decoder):
     """Raise ``ValueError`` for impossible content of the arrays, which are read."""
     codes = arrays["codes"]
     if n_bits < 8 * codes.shape[1]:
@@ -198,6 +200,11 @@ def _check_content(arrays, n_bits):
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds NaN or infinity.")
+    if "levels" in arrays:
+        keys = decoder.keys_of_levels(arrays["levels"])
+        shift = FRACTION_BITS - decoder.fraction_bits
+        if keys.max(initial=0) << shift > LARGEST_PATTERN:
+            raise ValueError("levels stand for numbers beyond float32.")
     if "cluster_positions" in arrays:
         positions, n = arrays["cluster_positions"], len(codes)
         if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):

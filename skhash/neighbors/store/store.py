@@ -6,7 +6,7 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
-from skhash.neighbors.store.levels import levels_of, nearest_levels
+from skhash.numerics._levels import keys_to_levels
 
 
 class CodesKey:
@@ -113,6 +113,11 @@ class Store:
         n_bytes = sum(column.nbytes for column in columns if column is not None)
         return n_bytes + (0 if self.decoder is None else self.decoder.nbytes)
 
+    @property
+    def bytes_beside(self):
+        """The bytes of the number beside a code."""
+        return 0 if self["levels"] is None else self["levels"].shape[1]
+
     def own_queries(self):
         """Return all codes, packed, as queries, or raise ``ValueError``."""
         if self["live"] is not None:
@@ -151,12 +156,19 @@ class Store:
         }
         return self._with(rooms, n, lookup)
 
-    def decoded_by(self, decoder):
-        """Return a store with the decoder in another unit, to which levels go over."""
-        if decoder.unit == self.decoder.unit:
-            return self
-        numbers = levels_of(self.decoder.unit)
-        levels = nearest_levels(numbers, decoder.unit)[self["levels"]]
+    def with_levels(self, keys):
+        """Return a store whose levels reach these keys too, and the levels of these."""
+        decoder, own = self.decoder, self["levels"]
+        if keys is None:
+            return self, None
+        first, last = decoder.base, decoder.base + 256 ** own.shape[1]
+        if ((keys > first) & (keys < last) | (keys == 0)).all():
+            return self, keys_to_levels(keys, first, own.shape[1])
+        n, keys = self.n, np.concatenate([decoder.keys_of_levels(own), keys])
+        decoder, levels = decoder.with_levels(keys)
+        return self._decoded_by(decoder, levels[:n]), levels[n:]
+
+    def _decoded_by(self, decoder, levels):
         other = self._with({**self._rooms, "levels": levels}, self.n, self._lookup)
         other.decoder = decoder
         return other
@@ -180,7 +192,11 @@ class Store:
             name: None if room is None else room[: self.n][self["live"]]
             for name, room in self._rooms.items()
         }
-        return self._with({**rooms, "live": None}, self.n_live, None)
+        other = self._with({**rooms, "live": None}, self.n_live, None)
+        if other["levels"] is None:
+            return other
+        keys = self.decoder.keys_of_levels(other["levels"])
+        return other._decoded_by(*self.decoder.with_levels(keys))
 
     def find(self, ids):
         """Return the positions of the live codes with these ids, or -1 for none.

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from decoded import in_a_byte, numbers_of, scores_of_decoded
+from decoded import numbers_of, rounded, scores_of_decoded
 from scipy.cluster.hierarchy import leaves_list, linkage
 from searches import assert_same
 
@@ -210,10 +210,8 @@ def near_lists(queries, codes, decoder, metric, unit_rows, n_blocks):
     """
     codebook, offset = decoder
     by_angle, values = unit_rows or metric == "cosine", [codes[:, 0], codes[:, 2]]
-    decoded = offset + sum(codebook[i][codes[:, i]] for i in range(4))
     lists = offset + codebook[0][values[0]] + codebook[2][values[1]]
-    most = max(numbers_of(it, offset, by_angle).max() for it in (decoded, lists))
-    numbers = in_a_byte(numbers_of(lists, offset, by_angle), most)
+    numbers = rounded(numbers_of(lists, offset, by_angle))
     metric = "inner_product" if by_angle else metric  # in the same order, also below 0
     options = {"numbers": numbers, "unit_rows": by_angle}
     scores = scores_of_decoded(queries, lists, offset, metric, **options)

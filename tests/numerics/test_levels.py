@@ -1,0 +1,65 @@
+"""Numbers beside codes, in few bytes, against rounding by its definition."""
+
+import numpy as np
+import pytest
+from decoded import rounded
+
+from skhash.numerics._levels import (
+    base_and_width,
+    choose_fractions,
+    keys_of,
+    keys_to_levels,
+    levels_to_keys,
+    numbers_of,
+)
+
+
+@pytest.mark.parametrize("fraction_bits", [0, 1, 5, 12, 22, 23])
+@pytest.mark.parametrize("power", [-120, 0, 119])
+def test_numbers_are_rounded_to_a_fraction_and_come_back(power, fraction_bits):
+    rng = np.random.default_rng(0)
+    spreads = np.exp(rng.normal(size=300)), rng.random(300), np.arange(0, 508, 0.5)
+    for numbers in spreads:
+        numbers = (numbers * 2.0**power).astype(np.float32)
+        keys = keys_of(numbers, fraction_bits)
+        base, width = base_and_width(keys)
+        levels = keys_to_levels(keys, base, width)
+        assert levels.dtype == np.uint8 and levels.shape == (len(keys), width)
+        found = numbers_of(levels_to_keys(levels, base), fraction_bits)
+        np.testing.assert_array_equal(found, rounded(numbers, fraction_bits))
+
+
+def test_levels_take_as_few_bytes_as_the_largest_needs():
+    for most, width in ((1, 1), (255, 1), (256, 2), (65535, 2), (65536, 3), (2**24, 4)):
+        keys = np.array([1001, 1000 + most, 0])
+        assert base_and_width(keys) == (1000, width)
+        levels = keys_to_levels(keys, 1000, width)
+        assert levels[1].tobytes() == most.to_bytes(width, "big")
+        assert not levels[2].any()
+    assert base_and_width(np.zeros(3, dtype=int)) == (0, 1)
+
+
+@pytest.mark.parametrize("spread", [1e-4, 0.3])
+def test_fractions_are_as_short_as_neighbours_allow(spread):
+    """Rows in a narrow cone differ by less than a short fraction can say."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3)) * spread + 1
+    X *= np.exp(rng.normal(size=(600, 1)))
+    length, distance = choose_fractions(X, X, X.mean(axis=0), 0.25)
+    cosines = X / np.linalg.norm(X, axis=1)[:, None]
+    cosines = cosines[:500] @ cosines.T
+    products = X[:500] @ X.T
+    lengths = np.linalg.norm(X, axis=1)
+
+    def lost(bits):
+        scores = products / rounded(lengths, bits)
+        found, true = (
+            np.argsort(np.fill_diagonal(it, -np.inf) or -it, axis=1)[:, :10]
+            for it in (scores.copy(), cosines.copy())
+        )
+        both = (found[:, :, None] == true[:, None]).any(axis=2)
+        return 1 - both.mean()
+
+    assert lost(length) <= 0.005 + lost(23)
+    assert (length == 23) == (spread < 0.01)
+    assert distance < 23
