@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from decoded import scores_of_decoded
+from decoded import numbers_of, rounded, scores_of_decoded
 from pandas import DataFrame
 from scipy import sparse
 from sklearn.base import clone
@@ -510,7 +510,9 @@ def test_codes_are_refined_for_the_search(data):
     errors = 0.25 * decoder.reconstruction_error(X, refined)
     decoded = decoder.inverse_transform(refined)
     task = data.query, decoded, decoder.offset_, "euclidean"
-    scores = scores_of_decoded(*task, added=errors)
+    numbers = numbers_of(decoded, decoder.offset_, False, errors)
+    numbers = rounded(numbers, decoder.distance_bits_)
+    scores = scores_of_decoded(*task, numbers=numbers)
     found = search.kneighbors(data.query)[1]
     np.testing.assert_array_equal(
         found, np.argsort(scores, axis=1, kind="stable")[:, :10]

@@ -15,7 +15,7 @@ from skhash.numerics._levels import (
 
 
 @pytest.mark.parametrize("fraction_bits", [0, 1, 5, 12, 22, 23])
-@pytest.mark.parametrize("power", [-120, 0, 119])
+@pytest.mark.parametrize("power", [-100, 0, 100])
 def test_numbers_are_rounded_to_a_fraction_and_come_back(power, fraction_bits):
     rng = np.random.default_rng(0)
     spreads = np.exp(rng.normal(size=300)), rng.random(300), np.arange(0, 508, 0.5)
@@ -39,13 +39,13 @@ def test_levels_take_as_few_bytes_as_the_largest_needs():
     assert base_and_width(np.zeros(3, dtype=int)) == (0, 1)
 
 
-@pytest.mark.parametrize("spread", [1e-4, 0.3])
+@pytest.mark.parametrize("spread", [0.01, 3])
 def test_fractions_are_as_short_as_neighbours_allow(spread):
     """Rows in a narrow cone differ by less than a short fraction can say."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3)) * spread + 1
-    X *= np.exp(rng.normal(size=(600, 1)))
-    length, distance = choose_fractions(X, X, X.mean(axis=0), 0.25)
+    X = rng.normal(size=(600, 20)) * spread + 1
+    X *= np.exp(rng.normal(size=(600, 1)) / 3)
+    length, _ = choose_fractions(X, X, X.mean(axis=0), 0.25)
     cosines = X / np.linalg.norm(X, axis=1)[:, None]
     cosines = cosines[:500] @ cosines.T
     products = X[:500] @ X.T
@@ -61,5 +61,4 @@ def test_fractions_are_as_short_as_neighbours_allow(spread):
         return 1 - both.mean()
 
     assert lost(length) <= 0.005 + lost(23)
-    assert (length == 23) == (spread < 0.01)
-    assert distance < 23
+    assert (length == 23) == (spread < 1)

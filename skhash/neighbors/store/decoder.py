@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-
 from sklearn.utils.extmath import row_norms
 
 from skhash.codes import check_packed, packed_width

@@ -37,6 +37,14 @@ def make_case(n, n_queries, n_bytes=4, n_features=6, block_bits=8, seed=0):
     return rng, rng.normal(size=(n_queries, n_features)), codes, decoder
 
 
+def with_fraction(decoder, bits):
+    """Return a decoder whose codes keep numbers with a fraction of so many bits."""
+    codebook, offset = decoder
+    names = "codebook_", "offset_", "length_bits_", "distance_bits_"
+    values = codebook, offset, bits, bits
+    return SimpleNamespace(**dict(zip(names, values, strict=True)))
+
+
 def expected_nearest(scores, k):
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(scores, order, axis=1), order
@@ -71,9 +79,9 @@ def assert_finds_within(index, queries, scores, radius, mask=None):
 @pytest.mark.parametrize("block_bits", BLOCK_BITS)
 @pytest.mark.parametrize("n", [1, 63, 512, 513, 9000])
 def test_nearest_and_balls(block_bits, metric, n):
-    for n_bytes in (1, 3, 16):
-        _, *case = make_case(n, 9, n_bytes, 7, block_bits, seed=n)
-        assert_finds(*case, metric, min(n, 10))
+    for n_bytes, fraction_bits in ((1, 4), (3, 4), (3, 11), (16, 23)):
+        _, *case, decoder = make_case(n, 9, n_bytes, 7, block_bits, seed=n)
+        assert_finds(*case, with_fraction(decoder, fraction_bits), metric, min(n, 10))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -114,7 +122,7 @@ def test_nothing_is_below_the_best_code(metric):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("n_bits", [8, 40])
 def test_decoders_of_unit_rows(n_bits, metric):
-    """Of vectors that are short or zero, scores are those of what a byte makes them."""
+    """Of vectors that are short or zero, scores are those of the zero vector."""
     rng = np.random.default_rng(0)
     codebook = rng.normal(size=(n_bits, 3)) * rng.exponential(size=(n_bits, 1)) ** 3
     decoder = SimpleNamespace(codebook_=codebook, offset_=np.zeros(3), normalize=True)
@@ -259,7 +267,7 @@ def test_a_share_is_the_blocks_of_the_nearest_lists(
                 assert_same(found, [it[rows] for it in expected])
             masked, radius = np.where(mask, scores, np.inf), expected[0][0, -1]
             assert_finds_within(index, queries, masked, float(radius), mask)
-    layouts = 2 * 21 * 512 * (4 + (unit_rows or metric != "inner_product")) + 8 * n
+    layouts = 2 * 21 * 512 * (4 + index._store.bytes_beside) + 8 * n
     assert index.nbytes_ == index._store.nbytes + layouts
     # Removed codes stay where they are, in files too.
     index.set_params(search_fraction=0.25).remove(np.flatnonzero(~mask)).save(tmp_path)

@@ -1,0 +1,140 @@
+"""The number beside a code: it costs no neighbours, whatever other codes there are."""
+
+import numpy as np
+import pytest
+from sklearn import datasets
+from sklearn.preprocessing import normalize
+
+from skhash import HashedNeighbors
+from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.neighbors import AsymmetricNeighbors
+from skhash.neighbors.store.decoder import METRICS
+
+
+def tables():
+    """Return what scikit-learn bundles, and rows whose lengths say more or less."""
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(800, 16))
+    lengths = rng.lognormal(sigma=2, size=(800, 1))
+    scales = [rng.normal(size=(400, 16)) / 100, 100 + 10 * rng.normal(size=(400, 16))]
+    bundled = "iris", "wine", "breast_cancer", "digits", "diabetes", "linnerud"
+    return {
+        **{name: getattr(datasets, f"load_{name}")().data for name in bundled},
+        "lognormal lengths": normalize(normal) * lengths,
+        "cone": 5 + normal / 10,
+        "two scales": np.concatenate(scales),
+    }
+
+
+TABLES = tables()
+
+
+def nearest(scores, k):
+    return np.argsort(scores, axis=1, kind="stable")[:, :k]
+
+
+def share_of(found, true):
+    return (found[:, :, None] == true[:, None]).any(axis=2).mean()
+
+
+def recalls(X, metric):
+    """Return the recall of an index, and that of its codes scored in float64."""
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(X))
+    queries, rows = (X[part] for part in np.split(order, [len(X) // 4]))
+    k, encoder = min(10, len(rows)), RandomHyperplaneHash(32, random_state=0)
+    index = AsymmetricNeighbors(k, metric=metric)
+    search = HashedNeighbors(encoder, index).fit(rows)
+    found = search.kneighbors(queries)[1]
+    decoder = search.decoder_
+    bits = np.unpackbits(search.index_.packed_codes_, axis=1)
+    decoded = decoder.inverse_transform(bits).astype(float)
+    by_angle, added = metric == "cosine" or decoder.normalized_, 0
+    true = rows
+    if by_angle:
+        queries, true, decoded = map(normalize, (queries, rows, decoded))
+    elif metric == "euclidean":
+        added = np.square(rows - decoded).sum(axis=1) / 4
+    if metric == "inner_product":
+        scores = [-queries @ them.T for them in (true, decoded)]
+    else:
+        offset = rows.mean(axis=0) * (not by_angle)  # for digits of float64
+        scores = [
+            np.square(them - offset).sum(axis=1)
+            - 2 * (queries - offset) @ (them - offset).T
+            for them in (true, decoded)
+        ]
+    true = nearest(scores[0], k)
+    return share_of(found, true), share_of(nearest(scores[1] + added, k), true)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("unit_rows", [False, True])
+@pytest.mark.parametrize("name", TABLES)
+def test_recall_is_that_of_scores_in_float64(name, unit_rows, metric):
+    X = normalize(TABLES[name]) if unit_rows else TABLES[name]
+    found, expected = recalls(X, metric)
+    assert found >= expected - 0.01
+
+
+@pytest.fixture(scope="module", params=["euclidean", "cosine"])
+def fitted(request):
+    X = datasets.load_digits().data
+    decoder = LinearDecoder(start="residual").fit(X, np.zeros((len(X), 32), int))
+    return X, decoder, request.param
+
+
+def indexed(fitted, X, index=None):
+    _, decoder, metric = fitted
+    bits, errors = decoder.refine(X), None
+    if metric == "euclidean":
+        errors = decoder.reconstruction_error(X, bits)
+    if index is not None:
+        return index.partial_fit(bits, errors=errors)
+    index = AsymmetricNeighbors(10, metric=metric)
+    return index.fit(bits, decoder=decoder, errors=errors)
+
+
+@pytest.mark.parametrize("times", [1e-4, 100.0])
+def test_a_far_row_changes_no_answer_about_the_others(fitted, times):
+    X, queries = fitted[0][:1500], fitted[0][1500:]
+    fresh, index = indexed(fitted, X), indexed(fitted, X[:700])
+    expected, narrow = fresh.kneighbors(queries), index._store.bytes_beside
+    far = times * X[:1] if times < 1 else times * X[:1] + 1e4
+    indexed(fitted, far, index)
+    if fitted[2] == "euclidean" and times > 1:
+        assert index._store.bytes_beside > narrow
+    indexed(fitted, X[700:], index)
+    mask = np.arange(1501) != 700
+    scores, found = index.kneighbors(queries, mask=mask)
+    np.testing.assert_array_equal(scores, expected[0])
+    np.testing.assert_array_equal(found - (found > 700), expected[1])
+    index.remove([700]).compact()
+    for found, own in zip(index.kneighbors(queries), expected, strict=True):
+        np.testing.assert_array_equal(found, own)
+    assert index._store.bytes_beside == fresh._store.bytes_beside
+    np.testing.assert_array_equal(index._store["levels"], fresh._store["levels"])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_of_zeros_are_at_a_right_angle(metric):
+    """Those of failed embeddings: codes decode to short vectors of any direction."""
+    rng = np.random.default_rng(0)
+    X = normalize(rng.normal(size=(600, 24)))
+    zeros = rng.permutation(600)[:30]
+    X[zeros] = 0
+    queries = normalize(rng.normal(size=(50, 24)))
+    encoder = RandomHyperplaneHash(32, random_state=0)
+    search = HashedNeighbors(encoder, AsymmetricNeighbors(600, metric=metric))
+    search.fit(X[:300]).partial_fit(X[300:])
+    scores, found = search.kneighbors(queries)
+    expected = {"euclidean": 1, "inner_product": 0, "cosine": 1}[metric]
+    np.testing.assert_array_equal(scores[np.isin(found, zeros)], expected)
+    # What it says of a query of zeros are distances of unit vectors, too.
+    scores, found = search.kneighbors(np.zeros((1, 24)))
+    own = np.where(np.isin(found, zeros), expected - 1, expected)
+    np.testing.assert_array_equal(scores, own if metric == "euclidean" else expected)
+    for radius, n in ((0.5, 30), (1.5, 600)):
+        n = n if metric == "euclidean" else np.sum(expected <= radius) * 600
+        (inside,) = search.radius_neighbors(np.zeros((1, 24)), radius)[1]
+        assert len(inside) == n
