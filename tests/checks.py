@@ -461,8 +461,12 @@ def check_codes_follow_scale_and_shift(encoder):
     if params.get("center", True) and not params.get("normalize", False):
         moved |= {"plus 100": X + 100, "plus 10^8": X + 1e8}
     for how, other in moved.items():
-        other_bits = fitted(encoder, other).transform(other)
-        assert_same_fit(encoder, X, bits, other_bits, how)
+        refitted = fitted(encoder, other)
+        assert_same_fit(encoder, X, bits, refitted.transform(other), how)
+        if "plus" in how and hasattr(encoder, "reconstruction_error"):
+            error = refitted.reconstruction_error(other).mean()
+            expected = fitted_once(encoder).reconstruction_error(X).mean()
+            np.testing.assert_allclose(error, expected, rtol=0.01)
 
 
 def check_fit_leaves_params_alone(encoder):
