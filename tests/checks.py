@@ -451,6 +451,10 @@ def check_codes_follow_scale_exactly(encoder):
     for power in (-12, 1, 10):
         scaled = X * 2.0**power
         np.testing.assert_array_equal(fitted(encoder, scaled).transform(scaled), bits)
+    if encoder.get_params().get("normalize"):
+        powers = np.linspace(-900, 900, len(X)).astype(int)[:, None]
+        scaled = np.ldexp(X, powers)  # each row by another power
+        np.testing.assert_array_equal(fitted_once(encoder).transform(scaled), bits)
 
 
 def check_codes_follow_scale_and_shift(encoder):
