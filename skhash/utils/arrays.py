@@ -139,10 +139,13 @@ def with_safe_squares(X):
     largest = largest.toarray().ravel() if sparse.issparse(X) else largest
     exponents = np.frexp(largest)[1]
     exponents[np.abs(exponents) <= ORDINARY_EXPONENT] = 0
-    if not exponents.any():
-        return X
+    return times_powers_of_two(X, -exponents) if exponents.any() else X
+
+
+def times_powers_of_two(X, exponents):
+    """Return rows times powers of two, an exponent for each row."""
     if not sparse.issparse(X):
-        return np.ldexp(X, -exponents[:, None])
+        return np.ldexp(X, exponents[:, None])
     X = X.copy()
-    X.data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
+    X.data = np.ldexp(X.data, np.repeat(exponents, np.diff(X.indptr)))
     return X

@@ -12,7 +12,7 @@ from skhash.numerics._decoder import (
     check_codebook,
     sum_of_entries,
 )
-from skhash.utils.arrays import check_array
+from skhash.utils.arrays import check_array, with_safe_squares
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
@@ -217,6 +217,7 @@ class Decoder:
         """
         X = np.array(X, dtype=np.float64, order="C")
         if self.by_angle:
+            X = with_safe_squares(X)
             lengths = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
             np.divide(X, lengths, out=X, where=lengths > 0)
         if self.metric == "euclidean" and not self.by_angle:
