@@ -17,7 +17,6 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from skhash.codes import packed_width
@@ -239,7 +238,6 @@ class BaseHasher(
         X = contiguous_rows(X)
         if not self.normalize:
             return X
-        self._check_computed(row_norms(X), X)
         with config_context(assume_finite=True):
             return unit_rows(X)
 

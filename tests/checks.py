@@ -451,6 +451,10 @@ def check_codes_follow_scale_exactly(encoder):
     for power in (-12, 1, 10):
         scaled = X * 2.0**power
         np.testing.assert_array_equal(fitted(encoder, scaled).transform(scaled), bits)
+    if encoder.get_params().get("normalize"):
+        powers = np.linspace(-900, 900, len(X)).astype(int)[:, None]
+        scaled = np.ldexp(X, powers)  # each row by another power
+        np.testing.assert_array_equal(fitted_once(encoder).transform(scaled), bits)
 
 
 def check_codes_follow_scale_and_shift(encoder):
@@ -461,8 +465,12 @@ def check_codes_follow_scale_and_shift(encoder):
     if params.get("center", True) and not params.get("normalize", False):
         moved |= {"plus 100": X + 100, "plus 10^8": X + 1e8}
     for how, other in moved.items():
-        other_bits = fitted(encoder, other).transform(other)
-        assert_same_fit(encoder, X, bits, other_bits, how)
+        refitted = fitted(encoder, other)
+        assert_same_fit(encoder, X, bits, refitted.transform(other), how)
+        if "plus" in how and hasattr(encoder, "reconstruction_error"):
+            error = refitted.reconstruction_error(other).mean()
+            expected = fitted_once(encoder).reconstruction_error(X).mean()
+            np.testing.assert_allclose(error, expected, rtol=0.01)
 
 
 def check_fit_leaves_params_alone(encoder):

@@ -75,7 +75,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         The mean of the training data.
     codebook_ : ndarray of shape (n_bits, n_features), float32
         The vector that each bit adds to a decoded code.
-    offset_ : ndarray of shape (n_features,), float32
+    offset_ : ndarray of shape (n_features,), float64
         The decoded code of zeros.
     objective_ : ndarray of shape (n_iterations, 2), float64
         The penalized objective, a mean over rows of data of mean variance 1, before and
@@ -180,7 +180,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         self.components_ = np.ascontiguousarray(coef[:-1].T / scale, dtype=np.float32)
         self.intercept_ = coef[-1].astype(np.float32)
         self.codebook_ = np.float32(scale) * codebook
-        self.offset_ = (self.mean_ + scale * offset).astype(np.float32)
+        self.offset_ = self.mean_ + scale * offset
 
     def _alternate(self, X, held_out, coef, device):
         """Return the hash functions and the decoder of the best iterate."""

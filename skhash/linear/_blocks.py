@@ -70,7 +70,7 @@ class BlockMoments:
         return sums
 
     def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return codebook, (n_blocks, n_values, n_features), and offset, float32.
+        """Return codebook, (n_blocks, n_values, n_features), float32, and offset.
 
         `ridge`, in rows, shrinks an entry towards the sum of its single bits: half way
         if it is found in as many rows.
@@ -87,7 +87,7 @@ class BlockMoments:
         codebook = codebook.reshape(self.n_blocks, len(penalty), -1)
         shares = self.shares.reshape(self.n_blocks, len(penalty))
         codebook -= np.einsum("mk,mkd->md", shares, codebook)[:, None]
-        return codebook.astype(np.float32), self.mean.astype(np.float32)
+        return codebook.astype(np.float32), self.mean
 
 
 def departure_penalty(block_bits: int, ridge: float, bits_ridge: float) -> np.ndarray:

@@ -63,7 +63,7 @@ def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
     -------
     codebook : ndarray of shape (n_bits, n_features), float32
         The vector that each bit adds; zeros for a constant bit.
-    offset : ndarray of shape (n_features,), float32
+    offset : ndarray of shape (n_features,), float64
         The decoded code of zeros.
     """
     n_bits = bits.shape[1]
@@ -76,17 +76,17 @@ def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:
         cross += centered_bits.T @ (chunk - mean)
     codebook = np.linalg.solve(moments, cross)
     offset = mean - mean_bits @ codebook
-    return codebook.astype(np.float32), offset.astype(np.float32)
+    return codebook.astype(np.float32), offset
 
 
 def decode(bits, codebook, offset) -> np.ndarray:
-    """Return the vectors of bits, (n_samples, n_features), float32.
+    """Return the vectors of bits, (n_samples, n_features), of the offset's dtype.
 
     Where a block is one bit, real numbers may stand for bits.
     """
     block_bits = bits_of_block(codebook)
-    decoded = np.empty((len(bits), len(offset)), dtype=np.float32)
-    for rows in row_chunks(len(bits), 4 * (bits.shape[1] + len(offset))):
+    decoded = np.empty((len(bits), len(offset)), dtype=offset.dtype)
+    for rows in row_chunks(len(bits), 8 * (bits.shape[1] + len(offset))):
         own = bits[rows]
         values = own if block_bits == 1 else bits_to_values(own, block_bits)
         decoded[rows] = sum_of_entries(values, codebook, offset)
@@ -227,7 +227,7 @@ class LinearDecoderMixin:
     """Encoders whose codes decode as ``offset_ + bits codebook_``."""
 
     codebook_: np.ndarray  # (n_bits, n_features), float32
-    offset_: np.ndarray  # (n_features,), float32
+    offset_: np.ndarray  # (n_features,), float64
 
     _saved = {
         "codebook_": reals("n_bits", "n_features"),
@@ -244,7 +244,7 @@ class LinearDecoderMixin:
 
         Returns
         -------
-        decoded : ndarray of shape (n_samples, n_features), float32
+        decoded : ndarray of shape (n_samples, n_features), float64
             The mean of the decoder.
         """
         check_is_fitted(self)
@@ -334,7 +334,7 @@ class LinearDecoder(BaseEstimator):
         (ceil(n_bits / block_bits), 2**block_bits, n_features): what each block adds by
         its value, a number whose highest bit is the first, as `numpy.packbits` has it;
         a last block with fewer bits has zeros behind them.
-    offset_ : ndarray of shape (n_features,), float32
+    offset_ : ndarray of shape (n_features,), float64
         Added to these; for blocks of 4 and 8 bits the mean of the rows.
     block_bits_ : int
         Bits of a block.
@@ -517,7 +517,7 @@ class LinearDecoder(BaseEstimator):
 
         Returns
         -------
-        decoded : ndarray of shape (n_samples, n_features), float32
+        decoded : ndarray of shape (n_samples, n_features), float64
         """
         return decode(self._check_bits(bits), self.codebook_, self.offset_)
 
@@ -628,7 +628,7 @@ class LinearDecoder(BaseEstimator):
             codebook.append(decoder.codebook_ @ basis.T.astype(np.float32))
             self.error_ += decoder.error_
         self.codebook_ = np.concatenate(codebook)
-        self.offset_ = column_means(X).astype(np.float32)
+        self.offset_ = column_means(X)
 
     def _choose_fractions(self, X, bits):
         """Choose how exactly searches keep numbers of codes; None refines codes."""

@@ -24,7 +24,7 @@ def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
     -------
     codebook : ndarray of shape (n_blocks, 2**block_bits, n_features), float32
         Values of a last block that `n_bits` cuts short are zero.
-    offset : ndarray of shape (n_features,), float32
+    offset : ndarray of shape (n_features,), float64
         The mean.
     """
     random_state, n_values = np.random.RandomState(0), 2**block_bits
@@ -38,7 +38,7 @@ def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
         entries[::step], own = kmeans(rest, n_values // step, random_state)
         rest -= entries[::step][own]
         codebook.append(entries)
-    return np.stack(codebook), offset.astype(np.float32)
+    return np.stack(codebook), offset
 
 
 def kmeans(rows, n_centers, random_state) -> tuple[np.ndarray, np.ndarray]:

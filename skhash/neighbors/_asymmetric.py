@@ -313,10 +313,11 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
         Returns
         -------
-        scores : ndarray of shape (n_queries, n_neighbors), float32
+        scores : ndarray of shape (n_queries, n_neighbors), float32 or float64
             Ascending, and as `asymmetric_scores` defines them for each metric: squared
             Euclidean distances, negated inner products, or 1 less the cosine. Those of
-            vectors in float64 are float64. Only if `return_distance`.
+            real vectors are computed in float64, and float64. Only if
+            `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions of the neighbours among the fitted codes, ordered by (score,
             position). With `return_ids`, their ids.
@@ -364,8 +365,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
         Returns
         -------
-        scores : ndarray of shape (n_queries,) of float32 arrays
-            Ascending. Only if `return_distance`.
+        scores : ndarray of shape (n_queries,) of float32 or float64 arrays
+            As in `kneighbors`. Only if `return_distance`.
         indices : ndarray of shape (n_queries,) of int64 arrays
             Positions among the fitted codes, ordered by (score, position). With
             `return_ids`, their ids.

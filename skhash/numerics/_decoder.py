@@ -65,11 +65,14 @@ def values_to_bits(values, block_bits: int, n_bits: int) -> np.ndarray:
 
 
 def sum_of_entries(values, codebook, start=0) -> np.ndarray:
-    """Return ``start + sum_m codebook[m, values[:, m]]``, of the codebook's dtype."""
+    """Return ``start + sum_m codebook[m, values[:, m]]``.
+
+    The sum has the dtype of the codebook, and the result that of a wider start, too:
+    that of rows far from the origin is float64.
+    """
     if codebook.ndim == 2:
         return values.astype(codebook.dtype) @ codebook + start
-    total = np.empty((len(values), codebook.shape[2]), dtype=codebook.dtype)
-    total[:] = start
+    total = np.zeros((len(values), codebook.shape[2]), dtype=codebook.dtype)
     for entries, own in zip(codebook, values.T, strict=True):
         total += entries[own]
-    return total
+    return total + start

@@ -2,10 +2,10 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
 from skhash.numerics._nearest import beside, chunks_to_compare, smallest_products
 from skhash.numerics._projection import column_means, principal_axes, project
+from skhash.utils.arrays import unit_rows
 from skhash.utils.chunks import RowView
 from skhash.utils.late import torch
 
@@ -47,7 +47,7 @@ def neighbor_table(
     table : ndarray of shape (n_anchors, min(n_neighbors, n_samples - 1)), int64
     """
     if metric == "cosine":
-        X = normalize(X) if sparse.issparse(X) else RowView(X, prepare=normalize)
+        X = unit_rows(X) if sparse.issparse(X) else RowView(X, prepare=unit_rows)
     comparison = _Comparison(X, metric, n_axes, device, generator)
     queries = comparison.queries(X, anchors)
     others = (comparison.others(X[rows]) for rows in chunks_to_compare(X))

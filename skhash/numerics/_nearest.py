@@ -11,6 +11,7 @@ measured. So the answer is proven, not only likely.
 import numpy as np
 from scipy import sparse
 
+from skhash.utils.arrays import times_powers_of_two, with_safe_squares
 from skhash.utils.chunks import dense_rows, row_chunks
 from skhash.utils.late import LateModule, torch
 from skhash.utils.torch import resolve_device
@@ -28,6 +29,9 @@ LONGEST_LIST = 2**10
 MARGIN, GROWTH, CANDIDATE_BYTES = 32, 4, 2**27
 FLOAT32 = 2.0**-24
 REDUCED = 2.0**-8  # where torch may multiply in TF32 or bfloat16
+# Squares of magnitudes up to this power of two, and from its inverse on, and sums of
+# them, are far from the ends of float64.
+SAFE_EXPONENT = 300
 
 
 def smallest_products(queries, others, n_smallest, device, own=None):
@@ -177,6 +181,7 @@ def exact_neighbors(
     -------
     rows : ndarray of shape (n_queries, n_neighbors), int64
     """
+    queries, database = _of_safe_magnitude(queries, database, metric)
     search = _Exact(queries, database, metric, resolve_device(device), exclude_self)
     found = np.empty((queries.shape[0], n_neighbors), dtype=np.int64)
     pending, width = np.arange(len(found)), n_neighbors + MARGIN
@@ -188,6 +193,24 @@ def exact_neighbors(
             found[rows], proven[some] = search(rows, n_neighbors, width)
         pending, width = pending[~proven], GROWTH * width
     return found
+
+
+def _of_safe_magnitude(queries, database, metric):
+    """Return rows times powers of two, which change no order, where they need it.
+
+    Of distances that is one power for all rows.
+    """
+    both = queries, database
+    largest = [max(X.max(), -X.min()) for X in both]
+    if metric == "euclidean":
+        largest = [max(largest)] * 2
+    exponents = np.frexp(largest)[1]
+    return [
+        X
+        if abs(e) <= SAFE_EXPONENT
+        else times_powers_of_two(X, np.full(X.shape[0], -e))
+        for X, e in zip(both, exponents, strict=True)
+    ]
 
 
 class _Exact:
@@ -262,7 +285,10 @@ class _Exact:
     def _rows(self, X, rows):
         """Return some rows in float64, of unit length for cosines."""
         chunk = X[rows].astype(np.float64, copy=False)
-        return _divided(chunk, _lengths(chunk)) if self.is_unit else chunk
+        if not self.is_unit:
+            return chunk
+        chunk = with_safe_squares(chunk)
+        return _divided(chunk, _lengths(chunk))
 
     def _scaled(self, X, rows):
         return (self._rows(X, rows) - self.center) * self.scale

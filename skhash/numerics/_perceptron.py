@@ -5,9 +5,9 @@ from numbers import Integral
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
 from skhash.numerics._affine import affine
+from skhash.utils.arrays import unit_rows
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import torch
 from skhash.utils.torch import inference_device, own_stream
@@ -133,7 +133,7 @@ def scaled_rows(X, kind):
     if kind == "presence":
         return (X > 0).astype(np.float32)
     norms = {"unit": "l2", "frequency": "l1"}
-    return normalize(X, norm=norms[kind]) if kind in norms else X
+    return unit_rows(X, norms[kind]) if kind in norms else X
 
 
 def layers_of(values: dict[str, np.ndarray], name: str) -> list[np.ndarray]:

@@ -56,17 +56,20 @@ def scale_rows(X, kind: str):
     if kind == "values":
         return X
     if is_sparse(X):
-        rows, sums = entry_rows(X), X.values().new_zeros(X.shape[0])
-        scaled = _scaled(X.values(), kind, lambda v: sums.index_add(0, rows, v)[rows])
+        rows, zeros = entry_rows(X), X.values().new_zeros(X.shape[0])
+        scaled = _scaled(
+            X.values(), kind, lambda v, how: zeros.scatter_reduce(0, rows, v, how)[rows]
+        )
         return with_values(X, scaled)
-    return _scaled(X, kind, lambda values: values.sum(dim=1, keepdim=True))
+    return _scaled(X, kind, lambda v, how: getattr(v, how)(dim=1, keepdim=True))
 
 
-def _scaled(values, kind, row_sums):
+def _scaled(values, kind, of_rows):
     if kind == "presence":
         return (values > 0).to(values.dtype)
-    if kind == "unit":
-        sizes = row_sums(values.square()).sqrt()
-    else:
-        sizes = row_sums(values)
-    return values / sizes.clamp(min=torch.finfo(values.dtype).tiny)
+    least = torch.finfo(values.dtype).tiny
+    if kind == "frequency":
+        return values / of_rows(values, "sum").clamp(min=least)
+    # Squares of short or long rows would vanish or overflow.
+    values = values / of_rows(values.abs(), "amax").clamp(min=least)
+    return values / of_rows(values.square(), "sum").sqrt().clamp(min=least)

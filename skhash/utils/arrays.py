@@ -13,9 +13,14 @@ from sklearn import config_context, get_config
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_array as _check_array
 from sklearn.utils import column_or_1d as _column_or_1d
+from sklearn.utils.validation import FLOAT_DTYPES
 from sklearn.utils.validation import validate_data as _validate_data
 
 from skhash.utils import _sklearn
+
+# Magnitudes up to this power of two, and from the power of its negative on, are
+# ordinary. scikit-learn takes lengths below some 2**-19 for zero.
+ORDINARY_EXPONENT = 10
 
 
 def check_unmasked(array):
@@ -108,12 +113,39 @@ def contiguous_rows(X):
     return np.require(X, dtype, ["C", "A"])
 
 
-def unit_rows(X):
-    """Return rows of unit length; zeros stay.
+def unit_rows(X, norm="l2"):
+    """Return rows divided by their norms, of any magnitude; zeros stay.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
+    norm : {"l2", "l1"}
     """
-    X = X if sparse.issparse(X) else np.asarray(X)
-    return normalize(contiguous_rows(X))
+    X = contiguous_rows(X if sparse.issparse(X) else as_array(X))
+    X = check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES)
+    return normalize(with_safe_squares(X), norm=norm)
+
+
+def with_safe_squares(X):
+    """Return rows times powers of two, so that squares neither overflow nor vanish.
+
+    Most rows stay as they are: those whose largest magnitude is ordinary, and zeros.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features), float32 or float64
+    """
+    largest = abs(X).max(axis=1)
+    largest = largest.toarray().ravel() if sparse.issparse(X) else largest
+    exponents = np.frexp(largest)[1]
+    exponents[np.abs(exponents) <= ORDINARY_EXPONENT] = 0
+    return times_powers_of_two(X, -exponents) if exponents.any() else X
+
+
+def times_powers_of_two(X, exponents):
+    """Return rows times powers of two, an exponent for each row."""
+    if not sparse.issparse(X):
+        return np.ldexp(X, exponents[:, None])
+    X = X.copy()
+    X.data = np.ldexp(X.data, np.repeat(exponents, np.diff(X.indptr)))
+    return X

@@ -150,13 +150,20 @@ def test_chunks_and_precision_do_not_change_the_answer(vectors, metric, monkeypa
     np.testing.assert_array_equal(lowered, reference)
 
 
-def test_scaling_does_not_change_the_answer():
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("metric", METRICS)
+def test_scaling_does_not_change_the_answer(metric, make):
     rng = np.random.default_rng(0)
     queries, database = rng.normal(size=(20, 8)), rng.normal(size=(400, 8))
-    reference = true_neighbors(queries, database)
-    for scale in [2.0**-120, 2.0**120]:  # beyond float32 once squared
-        scaled = true_neighbors(queries * scale, database * scale)
-        np.testing.assert_array_equal(scaled, reference)
+    reference = true_neighbors(queries, database, metric=metric)
+    for power in (-1000, -120, 120, 1000):  # beyond float32 or float64 once squared
+        scaled = [make(np.ldexp(X, power)) for X in (queries, database)]
+        found = true_neighbors(*scaled, metric=metric)
+        np.testing.assert_array_equal(found, reference)
+    if metric != "euclidean":  # which the units of the two do not matter to
+        scaled = make(np.ldexp(queries, -1000)), make(np.ldexp(database, 1000))
+        found = true_neighbors(*scaled, metric=metric)
+        np.testing.assert_array_equal(found, reference)
 
 
 @pytest.mark.parametrize(

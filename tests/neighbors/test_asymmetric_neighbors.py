@@ -148,6 +148,38 @@ def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, by, n_candidat
         np.testing.assert_allclose(scores[own], expected[best], rtol=1e-6)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("noise", [1e-3, 1e-5])
+def test_near_copies_are_told_apart(noise, metric):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=N_FEATURES) + noise * rng.normal(size=(N, N_FEATURES))
+    vectors = vectors.astype(np.float32)
+    index = AsymmetricNeighbors(metric=metric).fit(np.zeros((N, 1)), vectors=vectors)
+    scores, positions = index.kneighbors(vectors[:20], N)
+    expected = true_neighbors(vectors[:20], vectors, N, metric=metric)
+    if metric == "cosine":  # whose keys are products, rounded
+        units = vectors / np.linalg.norm(vectors.astype(float), axis=1, keepdims=True)
+        expected = true_neighbors(units[:20], units, N)
+        halves = [np.square(unit - units).sum(axis=1) / 2 for unit in units[:20]]
+        np.testing.assert_allclose(scores, np.sort(halves), rtol=1e-6, atol=1e-25)
+    np.testing.assert_array_equal(positions, expected)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_unit_of_vectors_does_not_matter_or_is_refused(data, metric):
+    index = AsymmetricNeighbors(metric=metric)
+    expected = index.fit(data.bits, vectors=data.vectors).kneighbors(data.queries)[1]
+    for power in (-140, -80, 64, 120):  # whose squares float32 does not hold
+        unit = np.float32(2.0**power)
+        vectors = unit * data.vectors.astype(np.float32)
+        found = index.fit(data.bits, vectors=vectors).kneighbors(unit * data.queries)[1]
+        np.testing.assert_array_equal(found, expected)
+    for unit in (1e-200, 1e160):
+        index.fit(data.bits, vectors=unit * data.vectors)
+        with pytest.raises(ValueError, match="overflow or vanish in float64"):
+            index.kneighbors(unit * data.queries)
+
+
 def test_a_zero_vector_has_cosine_zero_with_every_query():
     index = AsymmetricNeighbors(2, metric="cosine")
     index.fit([[0], [1]], vectors=[[0.0, 0.0], [2.0, 0.0]])
@@ -251,8 +283,7 @@ def test_a_memory_map_is_read_and_never_written(data, dtype, tmp_path):
     found = index.kneighbors(data_of.queries, codes=data.codes)
     expected = data_of.expected("vectors", "euclidean", 5, 100)
     np.testing.assert_array_equal(found, expected)
-    wide = dtype in ("float64", "g", "int64")
-    assert found[0].dtype == ("float64" if wide else "float32")
+    assert found[0].dtype == "float64"
     index.partial_fit(data.bits[:3], vectors=mapped[:3])
     np.testing.assert_array_equal(mapped, vectors)
     found = index.kneighbors(
@@ -370,18 +401,22 @@ def test_vectors_that_are_no_numbers_are_refused(data, value, method):
     assert index.n_samples_fit_ == before
 
 
-def test_mapped_vectors_are_looked_at_where_they_are_read(data, tmp_path):
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("metric", METRICS)
+def test_mapped_vectors_are_looked_at_where_they_are_read(
+    data, tmp_path, metric, value
+):
     vectors = np.lib.format.open_memmap(
         tmp_path / "vectors.npy", "w+", shape=data.vectors.shape
     )
     vectors[:] = data.vectors
-    vectors[-1] = np.nan
-    index = AsymmetricNeighbors(3)
+    vectors[-1] = value
+    index = AsymmetricNeighbors(3, metric=metric)
     index.fit(data.bits, vectors=vectors)
-    with pytest.raises(ValueError, match=f"at position {N - 1} is NaN: it holds NaN"):
+    with pytest.raises(ValueError, match=f"at position {N - 1} has no score: it hold"):
         index.kneighbors(data.queries, codes=data.codes)
     found = index.remove([N - 1]).kneighbors(data.queries, codes=data.codes)
-    expected = data.index(n_candidates=None).remove([N - 1])
+    expected = data.index(n_candidates=None, metric=metric).remove([N - 1])
     expected = expected.kneighbors(data.queries, 3, codes=data.codes)
     np.testing.assert_array_equal(found, expected)
     nearest = expected[0][:, -1].min()

@@ -15,16 +15,13 @@ BLOCK_BYTES = 2**24
 
 
 class VectorScorer(Scorer):
-    """Scores of candidates by the real vectors behind their codes.
+    """Scores of candidates by the real vectors behind their codes, in float64."""
 
-    They are computed in float32, or in float64 if the vectors are wider.
-    """
+    dtype = np.dtype(np.float64)
 
     def __init__(self, vectors, metric, n_jobs, places=None):
         self.vectors, self.metric, self.n_jobs = vectors, metric, n_jobs
         self.places = np.arange(len(vectors)) if places is None else places
-        wide = np.result_type(vectors.dtype, np.float32) != np.float32
-        self.dtype = np.dtype(np.float64 if wide else np.float32)
 
     def __len__(self):
         return len(self.places)
@@ -63,13 +60,14 @@ class VectorScorer(Scorer):
         query_bytes = candidates.shape[1] * row_bytes
         blocks = row_chunks(len(queries), query_bytes, BLOCK_BYTES)
         map_in_threads(score, blocks, count_threads(self.n_jobs))
-        wrong = np.isnan(scores)
+        wrong = ~np.isfinite(scores)
         if wrong.any():  # memory-mapped vectors were not checked before
             position = candidates[wrong][0]
             raise ValueError(
-                f"The score of the vector at position {position} is NaN: it holds NaN "
-                f"or infinity, or numbers too large for {self.dtype}; remove it, or "
-                "scale all vectors."
+                f"The vector at position {position} has no score: it holds NaN or "
+                "infinity, or squares of its numbers or those of the query overflow "
+                "or vanish in float64. Remove it, or multiply all vectors and queries "
+                "by a constant."
             )
         return scores
 

@@ -20,7 +20,7 @@ from skhash.numerics._levels import (
     levels_to_keys,
     numbers_of,
 )
-from skhash.utils.arrays import check_array
+from skhash.utils.arrays import check_array, with_safe_squares
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
@@ -249,6 +249,7 @@ class Decoder:
         """
         X = np.array(X, dtype=np.float64, order="C")
         if self.by_angle:
+            X = with_safe_squares(X)
             lengths = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
             np.divide(X, lengths, out=X, where=lengths > 0)
         if self.metric == "euclidean" and not self.by_angle:

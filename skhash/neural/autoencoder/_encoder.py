@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.extmath import row_norms
 
 from skhash.base import MLPLogitsMixin
 from skhash.codes import check_bits
@@ -343,8 +342,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             raise ValueError("mean_ or rho_ of a gaussian decoder is missing.")
 
     def _logits(self, X):
-        if self.decoder != "gaussian":
-            self._check_computed(row_norms(X), X)  # divides some inputs
         return super()._logits(mlp.scaled_rows(X, self._encoder_input))
 
     @property

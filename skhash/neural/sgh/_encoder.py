@@ -144,7 +144,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     codebook_ : ndarray of shape (n_bits, n_features), float32
         The vector that each bit of value 1 adds: U in the data's unit, or 2 U for
         "pm1". The scales of columns are in it; latent ones are taken as 1.
-    offset_ : ndarray of shape (n_features,), float32
+    offset_ : ndarray of shape (n_features,), float64
         The decoded code of zeros: alpha in the data's unit, or alpha less the sum of
         the codewords for "pm1".
     prior_logits_ : ndarray of shape (n_bits,), float32
@@ -354,7 +354,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
         Returns
         -------
-        decoded : ndarray of shape (n_samples, n_features), float32
+        decoded : ndarray of shape (n_samples, n_features), float64
             The mean of the decoder.
         """
         if scales is None:
@@ -501,7 +501,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             "components_": np.ascontiguousarray(values["weight"].T) / unit,
             "intercept_": values["bias"],
             "codebook_": codebook * np.float32(step * module.scale),
-            "offset_": (mean + module.scale * offset).astype(np.float32),
+            "offset_": mean + module.scale * offset,
             "prior_logits_": values["prior_logits"],
             "rho_": float(np.exp(values["log_rho"]) * module.scale),
             "pair_scale_": _number(values, "pairs.scale"),

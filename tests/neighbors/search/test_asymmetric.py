@@ -171,6 +171,10 @@ def test_queries_go_to_the_space_of_the_encoder(normalize, metric):
     expected = decoded_scores(prepared, bits, decoder, metric, **options)
     scores = asymmetric_scores(X, bits, encoder, metric=metric)
     np.testing.assert_allclose(scores, expected, atol=1e-5 * np.abs(expected).max())
+    if normalize:
+        for power in (-1000, 1000):
+            scaled = asymmetric_scores(np.ldexp(X, power), bits, encoder, metric=metric)
+            np.testing.assert_array_equal(scaled, scores)
 
 
 def test_what_does_not_fit_is_refused():

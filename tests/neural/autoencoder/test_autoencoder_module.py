@@ -32,6 +32,7 @@ from skhash.neural.autoencoder import CorrelatedPosterior
 from skhash.neural.autoencoder._module import StochasticAutoencoder, scale_rows
 from skhash.neural.autoencoder._parts import Posterior
 from skhash.noise import Logistic, Uniform
+from skhash.numerics._perceptron import scaled_rows
 from skhash.training import LinearSchedule
 from skhash.training._module import Batch, sparse_tensor
 
@@ -422,17 +423,21 @@ def sparse_rows(x):
     return sparse_tensor(sparse.csr_array(np.asarray(x))).double()
 
 
-@pytest.mark.parametrize("kind", ["values", "frequency", "presence"])
+@pytest.mark.parametrize("kind", ["values", "unit", "frequency", "presence"])
 def test_rows_are_scaled_alike_dense_and_sparse(kind):
-    x = torch.cat([counts(), torch.zeros(1, N_FEATURES)]) / 4
-    found = scale_rows(x, kind)
-    x = x.numpy()
-    total = np.maximum(x.sum(axis=1, keepdims=True), 1e-300)
-    expected = {"values": x, "frequency": x / total, "presence": x > 0}[kind]
-    np.testing.assert_allclose(found, expected)
-    from_sparse = scale_rows(sparse_rows(x), kind)
+    x = torch.cat([counts(), torch.zeros(1, N_FEATURES)]).float()
+    x *= torch.logspace(-35, 35, len(x))[:, None]
+    found, wide = scale_rows(x, kind), x.double().numpy()
+    shares = wide / np.maximum(wide.sum(axis=1, keepdims=True), 1e-300)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    units = wide / np.maximum(lengths, 1e-300)
+    scaled = {"frequency": shares, "unit": units, "presence": wide > 0}
+    expected = scaled.get(kind, wide)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(scaled_rows(x.numpy(), kind), expected, rtol=1e-6)
+    from_sparse = scale_rows(sparse_tensor(sparse.csr_array(x.numpy())), kind)
     assert from_sparse.layout == torch.sparse_csr
-    torch.testing.assert_close(from_sparse.to_dense(), found)
+    np.testing.assert_allclose(from_sparse.to_dense(), expected, rtol=1e-6)
 
 
 def test_sparse_rows_give_the_same_loss_and_gradient():
