@@ -6,7 +6,6 @@ descent derives from `BaseNeuralHasher`, which names its hooks.
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from functools import wraps
 
 import numpy as np
 from scipy import sparse
@@ -29,26 +28,6 @@ from skhash.utils.chunks import column_range, dense_chunks, even_chunks, row_chu
 from skhash.utils.ranges import COUNT
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
-
-
-def unchanged_if_it_raises(method):
-    """Decorate a method that fits: where it raises, the estimator stays as before.
-
-    That is for anything that is raised, an interrupt from the keyboard too. Fitted
-    attributes are replaced, and what they hold is not changed in place.
-    """
-
-    @wraps(method)
-    def fits(self, *args, **kwargs):
-        before = dict(vars(self))
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
-    return fits
 
 
 class BaseHasher(
@@ -110,7 +89,6 @@ class BaseHasher(
         """
         return self._fit(X, y)
 
-    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def _fit(self, X, y, **known):
         """Validate and fit; leaves may pass more than `y`."""

@@ -16,7 +16,7 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.base import check_magnitude, unchanged_if_it_raises
+from skhash.base import check_magnitude
 from skhash.classification._architectures import make_network, own_network
 from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
@@ -269,7 +269,6 @@ class SBNClassifier(
     # A network in training does not depend on it.
     _untrained_parameters = ("n_predict_samples",)
 
-    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Train the network.
@@ -305,7 +304,6 @@ class SBNClassifier(
         self.classes_, self.predict_seed_ = classes, run.seeds[2]
         return self
 
-    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train for one epoch on these rows, as one part of a stream.

@@ -221,12 +221,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             )
         if decoder is not None:
             decoder = read_decoder(decoder, self.metric)
-        added, kept = self._read_errors(X, errors, decoder), {}
+        added = self._read_errors(X, errors, decoder)
         if isinstance(vectors, str | PathLike):
-            kept["vectors_file"] = KeptFile.of(vectors)
-            vectors = kept["vectors_file"].open()
-        kept["vectors"] = read_vectors(X, vectors)
-        self._take_in(X, y, ids, decoder, added, **kept)
+            vectors = KeptFile(vectors).summed()
+        self._take_in(X, y, ids, decoder, added, vectors=read_vectors(X, vectors))
         self.has_errors_ = errors is not None
         return self
 
@@ -411,7 +409,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     @property
     def vectors_(self):
         """The real vectors by position, where they were given."""
-        return self._column("vectors")
+        return np.asarray(self._column("vectors"))
 
     def _find(self, what, store, selected, X, codes, own, reach):
         """Search by `what`, "nearest" or "within"; yield answers for chunks of queries.
@@ -490,8 +488,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 "queries; ask by kneighbors(X, codes=...), or put the encoder and the "
                 "index into one HashedNeighbors, which does so."
             )
-        X = store["vectors"] if X is None else X
-        X = X.tocsr() if sparse.issparse(X) else as_array(X)
+        if X is None:
+            X = store["vectors"]  # of a file, read as they are asked about
+        else:
+            X = X.tocsr() if sparse.issparse(X) else as_array(X)
         check_consistent_length(X, codes)
         return X, codes
 

@@ -502,24 +502,24 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return other
 
     def _kept_vectors(self, X, metric):
-        """Return the rows to keep, or the path of the file that has them."""
+        """Return the rows to keep, or the file that has them."""
         if isinstance(self.keep_vectors, bool):
             return check_array(self._compared(X))
-        kept = self._kept_file(X)
+        kept = self._kept_file(X).summed()
         scaled = unit_rows if metric == "cosine" else check_array
-        for rows in row_chunks(len(kept), 16 * kept[0].size):
+        for rows in row_chunks(len(kept), 16 * kept.shape[1]):
             given = check_array(self._compared(X[rows]))
-            own, given = scaled(kept[rows]), scaled(given)
+            own, given = scaled(kept.array[rows]), scaled(given)
             if own.shape != given.shape or not is_close(own, given):
                 raise ValueError(
                     f"{self.keep_vectors} holds other rows than X, as the encoder sees "
                     f"them, in rows {rows.start} to {rows.stop - 1}."
                 )
-        return self.keep_vectors
+        return kept
 
     def _kept_file(self, X):
-        """Return the rows of the file to keep, which are as many as those of `X`."""
-        kept, n = KeptFile(str(self.keep_vectors), "").open(), np.shape(X)[0]
+        """Return the file to keep, of as many rows as `X`."""
+        kept, n = KeptFile(self.keep_vectors), np.shape(X)[0]
         if len(kept) != n:
             raise ValueError(
                 f"{self.keep_vectors} has {len(kept)} rows, and X {n}. keep_vectors "

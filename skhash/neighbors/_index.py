@@ -36,7 +36,7 @@ class BaseIndex(BaseEstimator):
         added : ndarray of shape (n_samples,), default=None
             Terms added to the scores of the codes.
         **vectors
-            The column "vectors", or "vectors_file", of a `Store`.
+            The column "vectors" of a `Store`.
         """
         y, ids, packed = read_labels(X, y), read_ids(ids, X), self._read_codes(X)
         columns = {"y": y, "ids": ids, **vectors}

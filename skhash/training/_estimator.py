@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from skhash.base import BaseHasher, check_magnitude, unchanged_if_it_raises
+from skhash.base import BaseHasher, check_magnitude
 from skhash.persistence.schema import Group, Plain, Records, wholes
 from skhash.training._params import Optimizer
 from skhash.utils._sklearn import StrOptions, fit_context
@@ -210,7 +210,6 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         """
         return self._partial_fit(X, y)
 
-    @unchanged_if_it_raises
     @fit_context(prefer_skip_nested_validation=True)
     def _partial_fit(self, X, y, **known):
         first = not self.__sklearn_is_fitted__()

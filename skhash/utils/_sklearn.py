@@ -4,12 +4,11 @@ Nothing else in skhash reads a private name of scikit-learn, so upstream changes
 handled here.
 """
 
-from functools import partial
+from functools import partial, wraps
 
 from sklearn import base
 from sklearn.utils import _param_validation, validation
 
-fit_context = base._fit_context
 check_sample_weight = validation._check_sample_weight
 HasMethods = _param_validation.HasMethods
 Interval = _param_validation.Interval
@@ -20,3 +19,29 @@ validate_parameter_constraints = _param_validation.validate_parameter_constraint
 validate_params = partial(
     _param_validation.validate_params, prefer_skip_nested_validation=True
 )
+
+
+def fit_context(**options):
+    """Decorate a method that fits: all or nothing, besides what scikit-learn's does.
+
+    Where it raises, the estimator stays as before. That is for anything that is raised,
+    an interrupt from the keyboard too. Fitted attributes are replaced, and what they
+    hold is not changed in place.
+    """
+    checked = base._fit_context(**options)
+    return lambda method: _all_or_nothing(checked(method))
+
+
+def _all_or_nothing(method):
+    @wraps(method)
+    def fits(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            for name in vars(self).keys() - before.keys():
+                delattr(self, name)
+            vars(self).update(before)  # at once: other threads may search meanwhile
+            raise
+
+    return fits

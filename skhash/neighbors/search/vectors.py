@@ -3,6 +3,7 @@
 import numpy as np
 
 from skhash.neighbors.search.asymmetric import Scorer
+from skhash.neighbors.store.kept_file import KeptFile
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
@@ -72,7 +73,10 @@ class VectorScorer(Scorer):
         return scores
 
     def _score(self, queries, positions):
-        vectors = self.vectors[:]
+        vectors = self.vectors
+        if isinstance(vectors, KeptFile):
+            vectors, positions = vectors.array, vectors.in_file(positions)
+        vectors = vectors[:]
         known = vectors.dtype.char not in "eg" and vectors.dtype.isnative
         if not (known and vectors.flags.c_contiguous and vectors.flags.aligned):
             # Kernels read rows in one piece, and numba knows neither half and extended

@@ -20,7 +20,7 @@ from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
 
 # Arrays with a row a code, those of a decoder, of clusters, and all.
-COLUMNS = ("y", "ids", "live", "vectors", "levels")
+COLUMNS = ("y", "ids", "live", "vectors", "places", "levels")
 DECODER = ("codebook", "offset")
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
 ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
@@ -29,9 +29,10 @@ ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
 def write_store(store) -> tuple[dict, dict]:
     """Return the arrays of a store by name, and its values for JSON."""
     arrays, scoring = {"codes": store["words"].view(np.uint8), **store.columns()}, None
-    values, file = {"n_bytes": store.n_bytes}, store.vectors_file
-    if file is not None:
-        arrays["vectors"], values["vectors_file"] = None, vars(file)
+    values, vectors = {"n_bytes": store.n_bytes}, arrays.get("vectors")
+    if isinstance(vectors, KeptFile):
+        arrays |= {"vectors": None, "places": vectors.places}
+        values["vectors_file"] = {"path": vectors.path, "sum": vectors.sum}
     searcher = store.codes_key.get("searcher")
     clusters = (searcher or store.codes_key).clusters
     if clusters is not None:
@@ -56,17 +57,17 @@ def read_store(saved, values, n_features, verify):
     """
     arrays, n_bytes = dict(saved.arrays), values["n_bytes"]
     file = values.get("vectors_file")
-    if file is not None:
-        file = KeptFile(**file)
-        arrays["vectors"] = file.open()
     unknown = sorted(arrays.keys() - set(ARRAYS))
     if unknown:
         raise ValueError(f"This skhash does not know: {unknown}; update it.")
     n_bits = _check_arrays(arrays, n_bytes, n_features)
+    if file is not None:
+        file = KeptFile(file["path"], file["sum"], arrays.pop("places", None))
+        arrays["vectors"] = file
     decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
-    whole = {"n_bytes": n_bytes, "clusters": clusters, "vectors_file": file}
+    whole = {"n_bytes": n_bytes, "clusters": clusters}
     store = Store(arrays["codes"], decoder, **whole, **columns)
 
     def check():
@@ -77,9 +78,8 @@ def read_store(saved, values, n_features, verify):
                     file.check()
             _check_content(arrays, n_bits, decoder)
 
-    if saved.mapped:
-        store.check_first(check)
-    else:
+    store.check_first(check if saved.mapped else None)
+    if not saved.mapped:
         check()
     return store
 
@@ -105,8 +105,6 @@ def _check_arrays(arrays, n_bytes, n_features):
         raise ValueError(
             f"Codes of n_bytes={n_bytes} are not those of n_features_in_={n_features}."
         )
-    if {len(arrays[name]) for name in arrays.keys() & set(COLUMNS)} - {len(codes)}:
-        raise ValueError("Its arrays differ in length.")
     return n_bits
 
 
@@ -118,6 +116,7 @@ def _is_of_its_kind(name, array):
         "ids": (dtype == np.int64 or kind == "U") and ndim == 1,
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
+        "places": dtype == np.int64 and ndim == 1,
         "levels": dtype == np.uint8 and ndim == 2 and 1 <= array.shape[1] <= 4,
         "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
         "offset": dtype == np.float64 and ndim == 1,

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_consistent_length
 
+from skhash.neighbors.store.kept_file import KeptFile
 from skhash.utils.arrays import as_array, check_array
 
 
@@ -25,6 +26,9 @@ def read_vectors(X, vectors):
             "vectors of codes must be dense, got a sparse matrix; compare by a decoder "
             "instead, fit(codes, decoder=...), whose queries may be sparse."
         )
+    if isinstance(vectors, KeptFile):
+        check_consistent_length(X, vectors)
+        return vectors
     vectors = as_array(vectors)
     if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
         raise ValueError(

@@ -6,6 +6,7 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
+from skhash.neighbors.store.kept_file import KeptFile
 from skhash.numerics._levels import keys_to_levels
 
 
@@ -53,13 +54,16 @@ class Store:
         How many bytes of `packed` are codes, if zeros follow.
     clusters : ClusterArrays, default=None
         Those of the codes, if they were made.
-    vectors_file : KeptFile, default=None
-        Where the column "vectors" is the user's file: not copied when saved or pickled.
     **columns : ndarray of shape (n, ...), or None
         Further columns: "y", the label; "ids", of int64 or str; "live", a bool, False
-        for a code that was removed; "vectors", the real vector that it was made of;
-        "levels", as `Decoder.with_levels` returns them. None stands for a missing
-        column.
+        for a code that was removed; "vectors", the real vector that it was made of,
+        which may be a `KeptFile`; "levels", as `Decoder.with_levels` returns them. None
+        stands for a missing column.
+
+    Raises
+    ------
+    ValueError
+        If columns differ in length.
     """
 
     def __init__(
@@ -69,21 +73,25 @@ class Store:
         *,
         n_bytes=None,
         clusters=None,
-        vectors_file=None,
         **columns,
     ):
         self.n, self.n_bytes = len(packed), n_bytes or packed.shape[1]
-        self.decoder, self.vectors_file = decoder, vectors_file
-        if vectors_file is not None:
-            columns["vectors"] = vectors_file.open()
+        self.decoder = decoder
+        for name, column in columns.items():
+            if column is not None and len(column) != self.n:
+                name = getattr(column, "path", name)
+                raise ValueError(
+                    f"{name} has {len(column)} rows, and there are {self.n} codes."
+                )
         # Rows from `n` on are room to grow into.
         self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
         self.codes_key = CodesKey(clusters)
         self._lookup = None
-        self._check = None
+        vectors = columns.get("vectors")
+        self._check = vectors.check if isinstance(vectors, KeptFile) else None
 
     def check_first(self, check):
-        """Call `check`, which may raise, before any column is read."""
+        """Call `check`, which may raise, before any column is read; None calls none."""
         self._check = check
 
     def __getitem__(self, name):
@@ -241,18 +249,13 @@ class Store:
         other = object.__new__(Store)
         other._rooms, other.n, other.n_bytes = rooms, n, self.n_bytes
         other.decoder = self.decoder
-        is_same = rooms.get("vectors") is self._rooms.get("vectors")
-        other.vectors_file = self.vectors_file if is_same else None
         other.codes_key, other._lookup, other._check = CodesKey(), lookup, None
         # The room passes on: two stores must not grow into the same.
         self._rooms = {name: self[name] for name in self._rooms}
         return other
 
     def __getstate__(self):
-        parts = {"packed": self.packed, "decoder": self.decoder, **self.columns()}
-        if self.vectors_file is not None:
-            parts |= {"vectors": None, "vectors_file": self.vectors_file}
-        return parts
+        return {"packed": self.packed, "decoder": self.decoder, **self.columns()}
 
     def __setstate__(self, state):
         self.__init__(**state)

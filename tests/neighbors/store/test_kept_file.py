@@ -1,0 +1,146 @@
+"""Vectors in a file of the user, which an index reads in place."""
+
+import copy
+import io
+import os
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from mutants import read, write
+from numpy.lib import format as npy
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from skhash import HashedNeighbors
+from skhash.linear import RandomHyperplaneHash
+from skhash.neighbors import AsymmetricNeighbors
+from skhash.persistence.estimators import FILE
+
+X = np.random.default_rng(0).normal(size=(400, 64))
+QUERIES = np.random.default_rng(1).normal(size=(30, 64))
+
+
+def by_vectors(path, **params):
+    encoder = RandomHyperplaneHash(21, random_state=0)
+    return HashedNeighbors(encoder, AsymmetricNeighbors(**params), keep_vectors=path)
+
+
+@pytest.fixture
+def file(tmp_path):
+    np.save(tmp_path / "vectors.npy", X)
+    return tmp_path / "vectors.npy"
+
+
+def joblib_copy(search):
+    with io.BytesIO() as file:
+        joblib.dump(search, file)
+        file.seek(0)
+        return joblib.load(file)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [lambda search: pickle.loads(pickle.dumps(search)), copy.deepcopy, joblib_copy],
+    ids=["pickle", "deepcopy", "joblib"],
+)
+def test_a_copy_does_not_read_a_file_that_was_replaced(file, copied):
+    """A shorter one would be read beyond its end."""
+    searches = [by_vectors(file).fit(X) for _ in range(2)]
+    searches[1].remove([3]).compact()
+    expected = [search.kneighbors(QUERIES) for search in searches]
+
+    def check(searches):
+        found = [search.kneighbors(QUERIES) for search in searches]
+        np.testing.assert_array_equal(found, expected)
+
+    check(map(copied, searches))
+    os.rename(file, file.with_name("old.npy"))
+    for other in (X[:10], X[::-1]):
+        np.save(file, other)
+        for search in searches:
+            with pytest.raises(ValueError, match=rf"{file} (has 10 rows|is not what)"):
+                copied(search).kneighbors(QUERIES)
+    check(searches)  # by the file that they opened
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_compacted_index_reads_the_file_where_it_lies(file, tmp_path, mmap):
+    search = by_vectors(file, n_candidates=50)
+    search.fit(X).remove(np.arange(0, 200, 3)).compact()
+    search.remove([1, 2]).compact()  # once more
+    rows = np.setdiff1d(np.arange(400), [*range(0, 200, 3), 2, 4])
+    by_copy = clone(search).set_params(keep_vectors=True)
+    by_copy.set_params(encoder=FrozenEstimator(search.encoder_)).fit(X[rows])
+
+    def check(search):
+        for found, expected in [
+            (search.kneighbors(QUERIES), by_copy.kneighbors(QUERIES)),
+            (search.kneighbors(), by_copy.kneighbors()),
+            (search.index_.vectors_, X[rows]),
+        ]:
+            np.testing.assert_array_equal(found, expected)
+
+    check(search)
+    assert len(pickle.dumps(search)) < len(pickle.dumps(by_copy)) / 2
+    search.save(tmp_path / "index")
+    assert (tmp_path / "index" / FILE).stat().st_size < X.nbytes / 2
+    loaded = HashedNeighbors.load(tmp_path / "index", mmap=mmap)
+    check(loaded)
+    loaded.partial_fit(X[:1]).remove([len(rows)]).compact()
+    check(loaded)
+    np.save(file, X[:-1])
+    for verify in (False, True):
+        with pytest.raises(ValueError, match="has 399 rows, fewer than when it was"):
+            HashedNeighbors.load(tmp_path / "index", mmap=mmap, verify=verify)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda places: places - 1,
+        lambda places: places + 1,
+        lambda places: places[1:],
+        lambda places: places[:, None],
+        lambda places: places.astype(float),
+        lambda places: places.astype(np.int32),
+    ],
+)
+def test_a_saved_index_names_rows_that_the_file_has(file, tmp_path, forge):
+    search = by_vectors(file).fit(X).remove(np.arange(1, 399)).compact()
+    search.save(tmp_path / "index")
+    manifest, arrays = read(tmp_path / "index")
+    places = arrays["index_/_store/places"]
+    arrays["index_/_store/places"] = np.ascontiguousarray(forge(places))
+    write(tmp_path / "index", manifest, arrays)
+    with pytest.raises(ValueError, match="index is damaged"):
+        HashedNeighbors.load(tmp_path / "index", mmap=True, verify=False)
+
+
+def test_what_is_no_file_of_vectors_is_refused(tmp_path):
+    """Nothing waits for a pipe, and nothing is unpickled."""
+
+    def write(name, **header):
+        header = {"descr": "<f4", "fortran_order": False, "shape": (400, 64), **header}
+        with open(tmp_path / name, "wb") as file:
+            npy.write_array_header_1_0(file, header)
+
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "", "absent.npy"):
+        with pytest.raises(FileNotFoundError, match=f"no file {tmp_path}"):
+            by_vectors(tmp_path / name).fit(X)
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("no array")
+    (tmp_path / "syntax").write_bytes(npy.magic(1, 0) + b"\2\0((")
+    np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    np.save(tmp_path / "number.npy", 3.0)
+    np.save(tmp_path / "vector.npy", X[0])
+    np.savez(tmp_path / "two.npz", a=X, b=X)
+    write("cut")
+    write("negative", shape=(400, -64))
+    write("structured", descr=[("a", "<f4")])
+    write("huge", shape=(2**62, 2**62))
+    for path in {*tmp_path.iterdir()} - {tmp_path / "pipe"}:
+        with pytest.raises(ValueError, match=f"{path} is no .npy file of rows"):
+            by_vectors(path).fit(X)

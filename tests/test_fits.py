@@ -1,0 +1,116 @@
+"""A fit is all or nothing: one contract of every public estimator."""
+
+import inspect
+import sys
+from itertools import cycle
+
+import numpy as np
+import pytest
+import savable
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+from test_common import SMALL, instances, public_estimators
+
+from skhash import SBNClassifier
+
+INDEXES = "AsymmetricNeighbors", "HammingNeighbors", "PrefixNeighbors"
+
+
+def arguments(estimator, version):
+    """Return what `fit` takes, by name; each version has columns of another number."""
+    d, n_columns = savable.rows(version), 6 - version
+    X, bits = d.X[:, :n_columns], d.bits[:, :n_columns]
+    name = type(estimator).__name__
+    given = {"X": bits if name in INDEXES else X, "y": d.y, "bits": bits, "ids": d.ids}
+    given |= {"decoder": (np.ones((n_columns, 6)), np.ones(6))}
+    given |= {"pairs": d.ids[:6].reshape(3, 2), "pair_labels": [1, 0, 1]}
+    if name == "ShardedNeighbors":
+        given["X"] = [np.packbits(np.tile(bits, 3), axis=1)] * 2
+    taken = inspect.signature(estimator.fit).parameters
+    return {name: value for name, value in given.items() if name in taken}
+
+
+def answers(estimator):
+    if hasattr(estimator, "save"):
+        return savable.answers(estimator)
+    codes = savable.CODES[:9, : estimator.n_features_in_]
+    return list(estimator.kneighbors(codes))
+
+
+def breaking(estimator):
+    """Yield arguments that `fit` refuses; all but one are those of version 1."""
+    given = arguments(estimator, 1)
+    broken = {"bits": given.get("bits", 0) + 2, "ids": ["a"] * 59, "decoder": "none"}
+    if type(estimator).__name__ in INDEXES:
+        broken["X"] = given["X"] + 2
+    elif type(estimator).__name__ == "ShardedNeighbors":
+        broken["X"] = [given["X"][0], given["X"][0][:, :0]]
+    else:
+        broken["X"] = np.where(given["X"] == given["X"].max(), np.nan, given["X"])
+    if get_tags(estimator).target_tags.required or hasattr(estimator, "score"):
+        broken["y"] = savable.Y[:-2]
+    for name in broken.keys() & given.keys():
+        yield given | {name: broken[name]}
+
+
+def interrupted(estimator, error, at):
+    """Fit, and raise `error` before the line of this number.
+
+    Lines are those of the estimator's methods, each counted when it first runs. Return
+    whether there are so many.
+    """
+    lines = set()
+
+    def trace(frame, event, argument):
+        if frame.f_locals.get("self") is not estimator:
+            return None
+        if event == "line":
+            lines.add((frame.f_code, frame.f_lineno))
+            if len(lines) > at:
+                raise error
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        estimator.fit(**arguments(estimator, 1))
+    except type(error):
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("was_fitted", [False, True])
+@pytest.mark.parametrize("estimator", instances(public_estimators(), SMALL), ids=str)
+def test_a_fit_that_raises_changes_nothing(estimator, was_fitted):
+    estimator = clone(estimator)
+    if isinstance(estimator, SBNClassifier):
+        estimator.set_params(max_epochs=1)
+    if was_fitted:
+        estimator.fit(**arguments(estimator, 0))
+        expected = answers(estimator)
+    before = dict(vars(estimator))
+
+    def check():
+        assert vars(estimator).keys() == before.keys()
+        assert all(vars(estimator)[name] is value for name, value in before.items())
+        if was_fitted:
+            for one, other in zip(answers(estimator), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+        else:
+            with pytest.raises(NotFittedError):
+                check_is_fitted(estimator)
+
+    for given in breaking(estimator):
+        with pytest.raises((TypeError, ValueError)):
+            estimator.fit(**given)
+        check()
+    n, errors = 0, cycle([KeyboardInterrupt(), MemoryError()])
+    while interrupted(estimator, next(errors), n):
+        check()
+        n += 1 if was_fitted else 7
+    assert n > 20
+    assert estimator.n_features_in_ != before.get("n_features_in_")
