@@ -17,7 +17,7 @@ import pytest
 from scipy import sparse
 
 import skhash
-from skhash.auditing import measure
+from skhash.auditing import timing
 from skhash.cli import _audit as audit_command
 from skhash.cli import _checks
 from skhash.cli import _encode as encode_command
@@ -33,7 +33,7 @@ FILES = ["audit.png", "encoder", "report.html", "report.json"]
 @pytest.fixture(autouse=True)
 def small(tmp_path, monkeypatch):
     """Work in a directory of the test, and take the time once."""
-    monkeypatch.setattr(measure, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "TIMED_SECONDS", 0.0)
     monkeypatch.chdir(tmp_path)
 
 
