@@ -1,6 +1,5 @@
 """`HashedNeighbors` against its parts, put together by hand."""
 
-import os
 import pickle
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from sklearn.preprocessing import (
     StandardScaler,
     normalize,
 )
+from special_files import make_pipe
 
 from skhash import HashedNeighbors, PCAHash, SGHEncoder
 from skhash.datasets import load_digits_retrieval
@@ -483,7 +483,7 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
 
 def test_what_is_no_file_of_vectors_is_refused(data, tmp_path):
     """Nothing waits for a pipe, and nothing is unpickled."""
-    os.mkfifo(tmp_path / "pipe")
+    make_pipe(tmp_path / "pipe")
     np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
     (tmp_path / "text.npy").write_text("no array")
     for name, error in {
