@@ -17,6 +17,12 @@ def names_in(requirements):
     return {re.match(r"[\w-]+", one)[0] for one in requirements}
 
 
+def test_every_python_that_is_named_is_tested():
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8")
+    classified = re.findall(r":: (3\.\d+)", " ".join(PROJECT["project"]["classifiers"]))
+    assert re.findall(r'"(3\.\d+)"', workflow) == classified
+
+
 def test_what_is_required_is_named():
     assert set(REQUIRED) == names_in(PROJECT["project"]["dependencies"])
 

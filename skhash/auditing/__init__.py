@@ -1,9 +1,9 @@
 """Measurement of binary codes on a user's vectors.
 
 `audit` is the measurement behind the command ``skhash audit``. Files import only those
-before them in this list: `rows` draws, `measure` and `peers` measure, `choices`
-recommends, `evidence` looks at some queries, `chart` draws, `texts` and `page` show,
-`result` holds it all, and `run` runs.
+before them in this list: `timing` times, `rows` draws, `measure` and `peers` measure,
+`choices` recommends, `evidence` looks at some queries, `chart` draws, `texts` and
+`page` show, `result` holds it all, and `run` runs.
 """
 
 from skhash.auditing.result import AuditResult

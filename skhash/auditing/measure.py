@@ -1,6 +1,5 @@
 """One code of an audit: made, timed, and scored for its search."""
 
-import time
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
@@ -8,13 +7,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from skhash.auditing.timing import seconds_of, timed
 from skhash.codes import packed_width
 from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 
-# Shorter runs are repeated until so much time has passed.
-TIMED_SECONDS = 0.1
 # Numbers of candidates to try, in multiples of k, until the target is reached.
 OVERSAMPLING = 1, 3, 10, 30
 # Few rows to fit before, so that imports and compilation are not timed.
@@ -188,23 +186,3 @@ def _mean_average_precision(queries, database, labels) -> float | None:
     )
     defined = precisions[~np.isnan(precisions)]
     return float(defined.mean()) if len(defined) else None
-
-
-def seconds_of(call):
-    """Return the result of a call and its seconds."""
-    start = time.perf_counter()
-    return call(), time.perf_counter() - start
-
-
-def timed(call):
-    """Return the result of a call and its seconds: the least of several short runs.
-
-    It is called once before, which compiles its kernels. A single run of a millisecond
-    says more about what else the machine does.
-    """
-    call()
-    start = time.perf_counter()
-    result, least = seconds_of(call)
-    while time.perf_counter() - start < TIMED_SECONDS:
-        least = min(least, seconds_of(call)[1])
-    return result, least

@@ -5,7 +5,6 @@ All that comes from users or their files is escaped where it is written.
 
 import base64
 import io
-import shlex
 from collections.abc import Mapping
 from functools import partial
 from html import escape
@@ -218,7 +217,7 @@ def _steps(result, vectors, folder) -> list[tuple[str, str]]:
         usage = result.usage_of(**{kind: kind})
         if kind == "encoder":
             words = ["skhash", "encode", path, vectors, "codes.npy", "--packed"]
-            commands = [("Or encode them for another engine:", shlex.join(words))]
+            commands = [("Or encode them for another engine:", texts.command(words))]
     lines += [f"search = {usage}.fit(X)"]
     lines += ["distances, positions = search.kneighbors(queries)"]
     if result.is_rescored and not result.keeps_vectors:

@@ -5,18 +5,19 @@ They are codes of whole columns (``sign``, ``int8``) and those of faiss (``pq``,
 codes, and are measured as the encoders are.
 """
 
-import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from scipy import sparse
 
-from skhash.auditing.measure import (
-    AuditRow,
-    by_hamming,
-    found_recalls,
-    seconds_of,
-    timed,
-)
+from skhash.auditing import timing
+from skhash.auditing.measure import AuditRow, by_hamming, found_recalls
+from skhash.auditing.timing import seconds_of, timed
 from skhash.codes import pack_bits, packed_width
 from skhash.metrics import true_neighbors
 
@@ -85,7 +86,7 @@ def _by_decoded(decoded, task) -> dict:
 
 def measure_pq(task, n_bits) -> AuditRow:
     """Product quantization of faiss, with a byte for each part of the columns."""
-    faiss = _import_faiss()
+    _require_faiss()
     n_parts, n_columns = packed_width(n_bits), task.data.train.shape[1]
     if n_parts > n_columns:
         raise ValueError(f"{n_parts} bytes need as many columns, not {n_columns}")
@@ -93,10 +94,9 @@ def measure_pq(task, n_bits) -> AuditRow:
         raise ValueError(f"at least {PQ_ENTRIES} rows are needed")
     # Columns of zeros add nothing to a distance; the parts have to be equally wide.
     width = -(-n_columns // n_parts) * n_parts
-    index = faiss.IndexPQ(width, n_parts, 8, _faiss_metric(faiss, task.metric))
-    index.pq.cp.min_points_per_centroid = 1  # prevents printed warnings
-    sizes = n_parts, n_parts, 4 * PQ_ENTRIES * width
-    return AuditRow("pq", 8 * n_parts, *sizes, **_by_faiss(index, width, task))
+    code_size, found = search_by_faiss(task, "pq", width, n_parts)
+    sizes = n_parts, code_size, 4 * PQ_ENTRIES * width
+    return AuditRow("pq", 8 * n_parts, *sizes, **found)
 
 
 def measure_rabitq(task, n_bits) -> AuditRow:
@@ -104,51 +104,57 @@ def measure_rabitq(task, n_bits) -> AuditRow:
 
     The codebook is the rotation and the mean.
     """
-    faiss = _import_faiss()
-    if not hasattr(faiss, "IndexRaBitQ"):
-        raise ValueError(f"faiss {faiss.__version__} has none; update it")
+    _require_faiss()
     n_columns = task.data.train.shape[1]
-    codes = faiss.IndexRaBitQ(n_columns, _faiss_metric(faiss, task.metric))
-    codes.qb = 8  # queries in eight bits a column, with no visible loss
-    turn = faiss.RandomRotationMatrix(n_columns, n_columns)
-    turn.init(0)
-    index = faiss.IndexPreTransform(turn, codes)
-    sizes = packed_width(n_columns), codes.code_size, 4 * (n_columns + 1) * n_columns
-    return AuditRow("rabitq", n_columns, *sizes, **_by_faiss(index, n_columns, task))
+    code_size, found = search_by_faiss(task, "rabitq", n_columns)
+    sizes = packed_width(n_columns), code_size, 4 * (n_columns + 1) * n_columns
+    return AuditRow("rabitq", n_columns, *sizes, **found)
 
 
-def _import_faiss():
-    try:
-        return importlib.import_module("faiss")
-    except ImportError:
+def _require_faiss():
+    if importlib.util.find_spec("faiss") is None:
         hint = 'faiss is not installed; pip install "scikit-hash[audit]"'
-        raise ValueError(hint) from None
+        raise ValueError(hint)
 
 
-def _faiss_metric(faiss, metric):
+def search_by_faiss(task, method, width, n_parts=None, part_bits=8):
+    """Return the bytes of a vector, and speeds and recalls, of an index of faiss.
+
+    A separate process searches; see `skhash.auditing.timing`.
+
+    width : number of columns, of which the last ones are zeros
+    """
     # Rows have unit length for the cosine, so both metrics give the same order.
-    product = metric == "inner_product"
-    return faiss.METRIC_INNER_PRODUCT if product else faiss.METRIC_L2
-
-
-def _by_faiss(index, width, task) -> dict:
-    """Train and fill an index of faiss; return its speeds and recalls."""
-
-    def widened(X):
-        X = np.asarray(X, dtype=np.float32)
-        return np.pad(X, [(0, 0), (0, width - X.shape[1])])
-
-    database, queries = widened(task.data.database), widened(task.data.queries)
-    _, fit_seconds = seconds_of(lambda: index.train(widened(task.data.train)))
-    _, add_seconds = seconds_of(lambda: index.add(database))
-    _, seconds = timed(lambda: index.search(queries, task.rescore))
-    _, found = index.search(queries, max(task.cuts))
-    return {
-        "fit_seconds": fit_seconds,
-        "encode_per_second": len(database) / add_seconds,
-        "asymmetric_per_second": len(queries) / seconds,
+    product = task.metric == "inner_product"
+    metric = "METRIC_INNER_PRODUCT" if product else "METRIC_L2"
+    index = {"method": method, "metric": metric}
+    index |= {"n_parts": n_parts, "part_bits": part_bits}
+    told = {"index": index, "n_timed": task.rescore, "n_found": max(task.cuts)}
+    with TemporaryDirectory(prefix="skhash") as name:
+        folder = Path(name)
+        (folder / "task.json").write_text(json.dumps(told))
+        for part in ("train", "database", "queries"):
+            X = getattr(task.data, part)
+            X = np.pad(X.astype(np.float32), [(0, 0), (0, width - X.shape[1])])
+            np.save(folder / f"{part}.npy", X)
+        _run(folder)
+        code_size, seconds = json.loads((folder / "done.json").read_text())
+        found = np.load(folder / "found.npy")
+    return code_size, {
+        "fit_seconds": seconds["training"],
+        "encode_per_second": task.data.database.shape[0] / seconds["adding"],
+        "asymmetric_per_second": task.data.queries.shape[0] / seconds["searching"],
         **found_recalls(found, task),
     }
+
+
+def _run(folder) -> None:
+    """Run the process of faiss; if it fails, raise ``ValueError`` with its words."""
+    command = [sys.executable, "-P", timing.__file__, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        words = done.stderr.strip().rpartition("\n")[2]
+        raise ValueError(words or f"faiss ended with status {done.returncode}")
 
 
 MEASURES = measure_sign, measure_int8, measure_pq, measure_rabitq

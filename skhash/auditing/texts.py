@@ -1,5 +1,9 @@
 """Texts of a result, shared by the terminal and the page."""
 
+import re
+import shlex
+import sys
+
 from skhash.auditing.measure import OVERSAMPLING
 
 
@@ -95,3 +99,12 @@ def short(number: float, units=("", "k", "M", "G")) -> str:
     if number >= 999.5 and larger:
         return short(number / 1000, larger)
     return f"{number:.3g}{unit}"
+
+
+def command(words) -> str:
+    """Return a command line that can be copied into a shell of this system."""
+    if sys.platform != "win32":
+        return shlex.join(words)
+    # cmd knows no single quotes, and no file name there has a double one.
+    special = re.compile(r"[^\w.:\\/-]")
+    return " ".join(f'"{word}"' if special.search(word) else word for word in words)

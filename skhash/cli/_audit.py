@@ -1,7 +1,6 @@
 """``skhash audit``: reads vectors, prints the audit's table, writes its report."""
 
 import json
-import shlex
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from sklearn.datasets import load_digits
 from skhash.auditing import AuditResult, audit
 from skhash.auditing.chart import FIGURE_SIZE, write
 from skhash.auditing.page import check_image_shape
-from skhash.auditing.texts import caution, cells_of, how_measured, stored
+from skhash.auditing.texts import caution, cells_of, command, how_measured, stored
 from skhash.cli._checks import check_device, check_writable
 from skhash.cli._signals import Signals
 from skhash.cli._terminal import print_row, print_text, widths_of
@@ -246,4 +245,4 @@ def _tell_report(names, arguments) -> None:
     if f"{ENCODER}/" in names:
         words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
         words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-        print(f"Next: {shlex.join(words)}")  # one line, to be copied
+        print(f"Next: {command(words)}")  # one line, to be copied

@@ -20,7 +20,10 @@ def check_device(name: str) -> None:
 
 def check_writable(folder: Path) -> None:
     """Raise ``ValueError`` unless files can be made in a folder, new ones in turn."""
-    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    above = (path for path in (folder, *folder.parents) if os.path.lexists(path))
+    nearest = next(above, None)
+    if nearest is None:
+        raise ValueError(f"{folder} is on a drive that does not exist; name another.")
     if not nearest.is_dir():
         raise ValueError(f"{nearest} is a file; name a directory.")
     try:

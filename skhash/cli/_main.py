@@ -1,6 +1,7 @@
 """Arguments of the command ``skhash``."""
 
 import argparse
+import io
 import os
 import re
 import signal
@@ -46,6 +47,9 @@ def main(argv=None) -> int:
     try:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A path may hold characters that the terminal's encoding lacks.
+            sys.stdout.reconfigure(errors="replace")
         try:
             with Signals():
                 arguments = _parser().parse_args(argv)

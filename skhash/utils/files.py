@@ -4,13 +4,21 @@ import os
 import re
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 # The suffix of a file that is being written, after its name and digits.
 UNFINISHED = ".part"
 # An unfinished file not written to for so many seconds has no writer any more.
 ABANDONED = 3600
+# Seconds between tries to change a file that may be open elsewhere.
+PAUSES = 0.01, 0.02, 0.05, 0.1, 0.2, 0.5
 
 
 @contextmanager
@@ -32,10 +40,11 @@ def replacing(path: Path):
         with open(temporary, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+            _sync(file.fileno())
+        _replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(PermissionError):
+            _patiently(partial(temporary.unlink, missing_ok=True))
         if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(path)
         raise
@@ -48,10 +57,43 @@ def is_unfinished(path: Path, name: str) -> bool:
     return re.fullmatch(pattern, path.name) is not None
 
 
+def _patiently(change) -> None:
+    """Call `change`, and again for a second while it lacks permission.
+
+    On Windows nobody may replace or remove a file that is open, for instance for a
+    moment to another process that loads it, or to a virus scanner.
+    """
+    for pause in PAUSES:
+        with suppress(PermissionError):
+            return change()
+        time.sleep(pause)
+    return change()
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    try:
+        _patiently(partial(os.replace, temporary, path))
+    except PermissionError as error:
+        reason = (
+            "cannot be replaced, as it is open or mapped, or as you may not write "
+            "there; close it, or save to another place"
+        )
+        raise PermissionError(error.errno, reason, str(path)) from error
+
+
 def _remove_abandoned(path: Path) -> None:
-    with suppress(FileNotFoundError):  # another writer was done, or removed it
+    # Another writer was done, or removed it, or still has it open.
+    with suppress(FileNotFoundError, PermissionError):
         if time.time() - path.lstat().st_mtime > ABANDONED:
             path.unlink()
+
+
+def _sync(descriptor: int) -> None:
+    """Sync a file to the disk; on macOS, where fsync does not, out of its cache too."""
+    with suppress(AttributeError, OSError):  # unknown to the system, or the file system
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        return
+    os.fsync(descriptor)
 
 
 def _sync_names(folder: Path) -> None:

@@ -27,7 +27,8 @@ REFRESH_SECONDS = 10
 # unless this says else. Where other processes want the cores, the thread that is waited
 # for gets none meanwhile, and a fit is up to a hundred times slower. A loop of 10,000
 # rounds costs an idle machine next to nothing; one of 1000 doubles the time of steps of
-# many small operations. It is read when torch is imported.
+# many small operations. It is read when torch is imported, by GNU OpenMP alone: torch's
+# libraries on macOS and Windows have no such number.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 

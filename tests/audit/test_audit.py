@@ -12,7 +12,7 @@ from decoded import scores_of_decoded
 from scipy import sparse
 
 import skhash
-from skhash.auditing import measure, peers
+from skhash.auditing import measure, peers, timing
 from skhash.auditing import rows as rows_file
 from skhash.auditing import run as run_file
 from skhash.auditing.measure import AuditRow
@@ -26,7 +26,7 @@ METRICS = pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_produ
 @pytest.fixture(autouse=True)
 def timed_once(monkeypatch):
     """Results do not depend on how often the audit measures times."""
-    monkeypatch.setattr(measure, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "TIMED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -204,12 +204,19 @@ class TestPeers:
         task = measure.Task(data, order[:, :4], 20, metric, 1.0)
         # 4 bits a part, so that the few rows train it, and two columns of zeros; the
         # parts are many, so that no two rows have one code.
-        index = faiss.IndexPQ(D + 2, 6, 4, peers._faiss_metric(faiss, metric))
-        row = SimpleNamespace(**peers._by_faiss(index, D + 2, task))
+        product = metric == "inner_product"
+        kind = faiss.METRIC_INNER_PRODUCT if product else faiss.METRIC_L2
+        index = faiss.IndexPQ(D + 2, 6, 4, kind)
+        index.train(np.pad(data.train, [(0, 0), (0, 2)]))
+        index.add(np.pad(data.database, [(0, 0), (0, 2)]))
+        found = peers.search_by_faiss(task, "pq", D + 2, 6, part_bits=4)
+        assert found[0] == index.code_size == 3
+        row = SimpleNamespace(**found[1])
         decoded = index.reconstruct_n(0, index.ntotal)[:, :D]
         scores = scores_of(data.queries, decoded, metric)
         assert_asymmetric(row, scores, order, target=1.0)
-        few = peers._by_faiss(index, D + 2, replace(task, rescore=4))
+        less = replace(task, rescore=4)
+        _, few = peers.search_by_faiss(less, "pq", D + 2, 6, part_bits=4)
         assert few["depth_asymmetric"] == row.depth_asymmetric > 4
 
     def test_faiss_at_the_same_bytes(self):
@@ -228,6 +235,19 @@ class TestPeers:
         if hasattr(faiss, "IndexRaBitQ"):
             assert sizes["rabitq", 6].code_bytes == 1
             assert sizes["rabitq", 6].bytes_per_vector == 9
+
+    def test_faiss_is_loaded_in_another_process(self, monkeypatch, tmp_path):
+        """Its OpenMP library and torch's may not be in one, and it may crash alone."""
+        pytest.importorskip("faiss")
+        monkeypatch.delitem(sys.modules, "faiss")
+        X = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
+        options = {"methods": ["lsh", "pq"], "rescore": 20}
+        assert [row.method for row in audit(X, **options).rows] == ["lsh", "pq"]
+        assert "faiss" not in sys.modules
+        crash = tmp_path / "crash.py"
+        crash.write_text("import os\nos.abort()\n")
+        monkeypatch.setattr(timing, "__file__", str(crash))
+        assert "pq at 8 bits: faiss ended with status" in audit(X, **options).skipped[0]
 
     def test_what_cannot_be_measured_is_named(self, X, monkeypatch):
         result = audit(sparse.csr_array(X), methods=["lsh", "sign", "int8"])

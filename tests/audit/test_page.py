@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
 import skhash
-from skhash.auditing import evidence, measure
+from skhash.auditing import evidence, timing
 from skhash.auditing.choices import SEARCHES, choices_of
 from skhash.auditing.peers import PEERS
 from skhash.codes import hamming_distances
@@ -73,7 +73,7 @@ def X():
 
 def audited(X, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "TIMED_SECONDS", 0.0)
+        patch.setattr(timing, "TIMED_SECONDS", 0.0)
         return skhash.audit(X, **{**OPTIONS, **options})
 
 

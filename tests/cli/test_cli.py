@@ -3,6 +3,7 @@
 import builtins
 import functools
 import inspect
+import io
 import json
 import os
 import re
@@ -15,9 +16,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from scipy import sparse
+from special_files import make_link
 
 import skhash
-from skhash.auditing import measure
+from skhash.auditing import timing
+from skhash.auditing.texts import command
 from skhash.cli import _audit as audit_command
 from skhash.cli import _checks
 from skhash.cli import _encode as encode_command
@@ -33,7 +36,7 @@ FILES = ["audit.png", "encoder", "report.html", "report.json"]
 @pytest.fixture(autouse=True)
 def small(tmp_path, monkeypatch):
     """Work in a directory of the test, and take the time once."""
-    monkeypatch.setattr(measure, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "TIMED_SECONDS", 0.0)
     monkeypatch.chdir(tmp_path)
 
 
@@ -119,6 +122,12 @@ def table(output):
     start = next(i for i, line in enumerate(lines) if line.startswith("method"))
     stop = lines.index("", start)
     return [re.split(r"\s{2,}", line.strip()) for line in lines[start:stop]]
+
+
+def words_of(line):
+    """Return the words of a printed command, as the system's shell splits it."""
+    line = line.replace("\\", "\\\\") if sys.platform == "win32" else line
+    return shlex.split(line)
 
 
 def names_in(folder):
@@ -299,7 +308,7 @@ class TestOut:
         assert report["settings"]["n_rows"] == N
         assert [row["n_bits"] for row in report["rows"]] == [8]
         (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
-        assert run(*shlex.split(line.removeprefix("Next: "))[1:])[0] == 0
+        assert run(*words_of(line.removeprefix("Next: "))[1:])[0] == 0
         result = skhash.audit(X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu")
         packed = result.encoder.transform_packed(X)
         np.testing.assert_array_equal(np.load("codes.npy"), packed)
@@ -373,12 +382,35 @@ class TestOut:
         Path("t.txt").write_text("one\ntwo\nthree")
         for folder in ("taken/encoder/other", "taken too/decoder/other", "guarded"):
             Path(folder).mkdir(parents=True)
-        Path("dangling").symlink_to("absent")
+        make_link(Path("dangling"), "absent")
         before = sorted(Path().rglob("*"))
         status, output, errors = run("audit", "X.npy", *words)
         assert (status, output) == (2, "")
         assert re.search(message, errors)
         assert sorted(Path().rglob("*")) == before
+
+    def test_a_drive_that_does_not_exist_is_named(self, run, X, monkeypatch):
+        """Elsewhere than on Windows, there is always a root."""
+        monkeypatch.setattr(os.path, "lexists", lambda path: False)
+        status, output, errors = run("audit", "X.npy", "--out", "report", *FAST)
+        assert (status, output) == (2, "")
+        assert "report is on a drive that does not exist" in errors
+
+    @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+    def test_a_path_that_the_terminal_cannot_show(self, X, monkeypatch, encoding):
+        output = io.TextIOWrapper(io.BytesIO(), encoding)
+        monkeypatch.setattr(sys, "stdout", output)
+        assert main(["audit", "X.npy", "--out", "отчёт", *FAST]) == 0
+        assert f"Wrote {'?' * 5}: " in output.buffer.getvalue().decode()
+        assert names_in("отчёт") == FILES
+
+
+def test_commands_are_quoted_as_the_system_has_it(monkeypatch):
+    words = ["skhash", "encode", "C:\\my data\\a.npy", "R&D.npy", "--packed"]
+    assert shlex.split(command(words)) == words
+    monkeypatch.setattr(sys, "platform", "win32")
+    expected = 'skhash encode "C:\\my data\\a.npy" "R&D.npy" --packed'
+    assert command(words) == expected
 
 
 class TestEncode:

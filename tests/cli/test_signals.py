@@ -22,14 +22,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from unittest.mock import patch
 from skhash import AuditResult, PCAHash, load
-from skhash.auditing import measure, run
+from skhash.auditing import run, timing
 from skhash.cli._main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 reading, writing = os.pipe()
 os.set_blocking(reading, False), os.set_blocking(writing, False)
 signal.set_wakeup_fd(writing)
-measure.TIMED_SECONDS = 0.0
+timing.TIMED_SECONDS = 0.0
 
 def wait():
     with suppress(BlockingIOError):

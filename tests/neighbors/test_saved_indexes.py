@@ -1,6 +1,7 @@
 """Saved indexes and searches: columns, maps of files, and what kernels rely on."""
 
 import pickle
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -243,7 +244,7 @@ def test_flipped_bits_are_found_before_the_first_answer(path, mmap):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8
         (path / FILE).write_bytes(damaged)
-        with pytest.raises(ValueError, match=f"{path} is damaged"):
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} is damaged"):
             answers(load(path, mmap=mmap))
 
 
@@ -264,7 +265,8 @@ def test_a_damaged_map_is_refused_by_all_that_reads_it(path):
         lambda: index.save(path),
         lambda: pickle.dumps(index),
     ):
-        with pytest.raises(ValueError, match=f"{path} is damaged .* checksum"):
+        message = f"{re.escape(str(path))} is damaged .* checksum"
+        with pytest.raises(ValueError, match=message):
             use()
     for mmap in (False, True):
         answers(HammingNeighbors.load(path, mmap=mmap, verify=False))
@@ -289,7 +291,7 @@ def refused(path, manifest, arrays, message):
     """Whichever way it is loaded, it gives no answer."""
     write(path, manifest, arrays)
     for options in WAYS:
-        with pytest.raises(ValueError, match=f"{path} .*{message}"):
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*{message}"):
             answers(load(path, **options))
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 import tracemalloc
 from contextlib import suppress
@@ -56,7 +57,7 @@ def test_mutants(name, folder, tmp_path):
 def refused(path, manifest, arrays, message="is damaged"):
     write(path, manifest, arrays)
     tracemalloc.start()
-    with pytest.raises(ValueError, match=f"{path} .*{message}"):
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*{message}"):
         skhash.load(path)
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
@@ -109,7 +110,7 @@ def test_headers_that_are_other_json(header, folder, tmp_path):
     for end in (64 * 100 - 8, 56):
         content = header[:end].ljust(end)
         (path / FILE).write_bytes(len(content).to_bytes(8, "little") + content)
-        with pytest.raises(ValueError, match=f"{path} is damaged"):
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} is damaged"):
             skhash.load(path)
     (path / FILE).write_bytes((2**40 - 8).to_bytes(8, "little") + b"{}")
     with pytest.raises(ValueError, match="cannot have a header of"):
@@ -145,7 +146,7 @@ def entry_with(**changes):
 def test_places_that_are_not_those_of_an_array(changes, folder, tmp_path):
     path = shutil.copytree(folder / "PCAHash", tmp_path / "saved")
     mutants.forge_header(path, entry_with(**changes))
-    with pytest.raises(ValueError, match=f"{path} is damaged"):
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))} is damaged"):
         skhash.load(path)
 
 

@@ -7,7 +7,7 @@ Blocks with no such code, which after a short while are nearly all, cost a query
 vector operations of `bitslice` and nothing else.
 
 Bit r of a word is the plane r of its codes: bytes must stand in words the way they do
-on a little-endian machine, which is all that numba compiles for.
+on a little-endian machine, as all supported ones are.
 
 Few queries do without blocks: see `rowwise`. Buffers are allocated by
 `search.brute`, as numba compiles allocations slowly. Arguments of all kernels:

@@ -19,15 +19,21 @@ HASWELL = {
     "NUMBA_CPU_NAME": "haswell",
     "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in AVX2),
 }
-# Without vector instructions all kernels are called; those that have some, with AVX2.
+# Compiled code is always allowed NEON on aarch64; kernels use it if it is named.
+ARM, GENERIC = has_features("neon"), {"NUMBA_CPU_NAME": "generic"}
+PLAIN = GENERIC | ({"NUMBA_CPU_FEATURES": "+fp-armv8"} if ARM else {})
+NEON = GENERIC | {"NUMBA_CPU_FEATURES": "+fp-armv8,+neon"}
+# Without vector instructions all kernels are called; those that have some, with them.
 PROCESSORS = {
-    "plain": ({"NUMBA_CPU_NAME": "generic"}, [*calls.PARTS]),
-    "AVX2": (HASWELL, ["brute", "asymmetric", "encoding"]),
+    "plain": (PLAIN, [*calls.PARTS]),
+    "vectors": (NEON if ARM else HASWELL, ["brute", "asymmetric", "encoding"]),
 }
 CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1"}
 
 
-@pytest.mark.skipif(not has_features("avx2"), reason="Needs AVX2 that numba knows of.")
+@pytest.mark.skipif(
+    not (has_features("avx2") or ARM), reason="Needs AVX2 or NEON that numba knows of."
+)
 def test_other_processors(tmp_path):
     unreached = []
     for name, (processor, parts) in PROCESSORS.items():
