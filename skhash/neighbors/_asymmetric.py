@@ -405,10 +405,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         store = self._fitted_store()
         made = filter(None, map(store.codes_key.get, ("blocks", "lists")))
         parts = chain(
-            *(
-                (it.blocks, it.items, order, *(lists or ())[1:])
-                for it, order, lists in made
-            )
+            *((it.blocks, order, *(lists or ())[1:]) for it, order, lists in made)
         )
         return store.nbytes + sum(part.nbytes for part in parts)
 

@@ -508,7 +508,7 @@ def test_bytes_are_counted(data):
     words, levels, numbers = 8 * N, 3 * N, 8 * (data.codebook.size + N_FEATURES)
     assert index.nbytes_ == words + levels + numbers
     index.kneighbors(data.queries)
-    if table_scan.is_fast():  # blocks of 512 codes with rows for 3 bytes and 3 of levels
+    if table_scan.is_fast():  # blocks of 512 codes, 3 bytes each and 3 of levels
         assert index.nbytes_ == words + levels + numbers + 512 * 6
 
 
