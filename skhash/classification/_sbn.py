@@ -26,7 +26,7 @@ from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
 from skhash.training._estimator import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
-from skhash.utils.arrays import as_array, refusing_masks, validate_data
+from skhash.utils.arrays import as_array, refusing_unreadable, validate_data
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
 
@@ -439,7 +439,7 @@ class SBNClassifier(
         network = self._network(self.det_statistics_)
         return DeterministicNetwork.of(network, self.classes_, self.mean_, self.scale_)
 
-    @refusing_masks
+    @refusing_unreadable
     def score(self, X, y, sample_weight=None) -> float:
         """Return the share of rows whose class is predicted.
 

@@ -403,10 +403,11 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         count.
         """
         store = self._fitted_store()
-        made = filter(None, map(store.codes_key.get, ("blocks", "lists")))
-        parts = chain(
-            *((it.blocks, order, *(lists or ())[1:]) for it, order, lists in made)
-        )
+        parts = []
+        for name in "blocks", "lists":
+            codes, order, lists = store.codes_key.get(name) or (None, None, None)
+            if codes is not None:
+                parts += [codes.blocks, order, *(lists or ())[1:]]
         return store.nbytes + sum(part.nbytes for part in parts)
 
     @property

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.extmath import row_norms
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -29,7 +28,7 @@ from skhash.neighbors.store.kept_file import KeptFile
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
-from skhash.utils.arrays import check_array, unit_rows, validate_data
+from skhash.utils.arrays import are_zero, check_array, unit_rows, validate_data
 from skhash.utils.chunks import row_chunks
 from skhash.utils.steps import steps_of
 
@@ -547,7 +546,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         bits = self.decoder_.refine(rows, bits)
         decoder, errors = read_decoder(self.decoder_, index.metric), {}
         if decoder.by_angle:
-            errors["errors"] = np.where(row_norms(rows) > 0, 0, np.inf)
+            errors["errors"] = np.where(are_zero(rows), np.inf, 0.0)
         elif decoder.has_numbers:
             errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
         return pack_bits(bits), errors
