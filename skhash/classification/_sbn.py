@@ -96,7 +96,7 @@ class SBNClassifier(
         without noise. May be changed after `fit`. Each member has noise that is drawn
         once and shared by all rows, so that predictions do not depend on other rows.
         The draws of a unit are spread over its noise (a Latin hypercube), so that the
-        mean of the members varies less than that of independent ones.
+        mean of the members usually varies less than that of independent ones.
     init : {"whiten", "default", "real"}, default="whiten"
         "whiten" scales layers at the start so that logits have mean 0 and deviation
         `init_scale` over a sample of rows, or over the batch with batch norm. For the
