@@ -102,15 +102,3 @@ def are_same_rows(codes, y, database, labels) -> bool:
         y, labels = sparse.csr_array(y), sparse.csr_array(labels)
         return y.shape == labels.shape and (y != labels).nnz == 0
     return np.array_equal(as_array(y), labels)
-
-
-def is_numeric(X) -> bool:
-    """Return whether `X` is a matrix of numbers, in whatever form; texts are none."""
-    if sparse.issparse(X):
-        return True
-    try:
-        X = as_array(X)
-        X = X.astype(float) if X.dtype.kind == "O" else X  # of a data frame, say
-    except (TypeError, ValueError):
-        return False
-    return X.ndim == 2 and X.dtype.kind in "biuf"

@@ -149,3 +149,15 @@ def times_powers_of_two(X, exponents):
     X = X.copy()
     X.data = np.ldexp(X.data, np.repeat(exponents, np.diff(X.indptr)))
     return X
+
+
+def is_numeric(X) -> bool:
+    """Return whether `X` is a matrix of numbers, in whatever form; texts are none."""
+    if sparse.issparse(X):
+        return True
+    try:
+        X = as_array(X)
+        X = X.astype(float) if X.dtype.kind == "O" else X  # of a data frame, say
+    except (TypeError, ValueError):
+        return False
+    return X.ndim == 2 and X.dtype.kind in "biuf"

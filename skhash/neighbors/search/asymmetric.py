@@ -40,7 +40,7 @@ def asymmetric_scores(
     of it, :math:`\hat x = o + \sum_k h_k b_k`, with offset o and codebook b. Then the
     score of h for the query q is, by metric,
 
-    - "euclidean": :math:`|q - \hat x|^2`, the squared distance,
+    - "euclidean": :math:`|q - \hat x|`, the distance,
     - "inner_product": :math:`-q^T \hat x`,
     - "cosine": :math:`1 - q^T \hat x / (|q| |\hat x|)`, which is 1 where either vector
       is zero.
@@ -70,8 +70,9 @@ def asymmetric_scores(
 
     Returns
     -------
-    scores : ndarray of shape (n_queries, n_codes), float32
-        Never below 0 for "euclidean" and "cosine".
+    scores : ndarray of shape (n_queries, n_codes), float64
+        Distances, which are computed in float32. Never below 0 for "euclidean" and
+        "cosine".
 
     Raises
     ------
@@ -105,8 +106,8 @@ def asymmetric_scores(
     unbiased and noisiest for such codes. Divided by :math:`|\hat x|` its deviation is
     the same for all. To first order, that is the order of codes by the chance that
     their vectors are neighbours, and so is that of
-    :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`: `error_weight` of `AsymmetricNeighbors`
-    is this share for rows of any length.
+    :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`. For rows of any length,
+    `AsymmetricNeighbors` adds a quarter of the error, if it is given.
 
     The sum is looked up a byte at a time, in tables made once per query. Scoring for
     inner products, without decoding, is section D of [1]_.
@@ -121,14 +122,46 @@ def asymmetric_scores(
     >>> from skhash.neighbors import asymmetric_scores
     >>> codebook, offset = [[2.0, 0.0], [0.0, 1.0]], [1.0, 1.0]
     >>> asymmetric_scores([[3.0, 2.0]], [[0, 0], [1, 0], [1, 1]], (codebook, offset))
-    array([[5., 1., 0.]], dtype=float32)
+    array([[2.23606798, 1.        , 0.        ]])
     """
     decoder = read_decoder(decoder, metric)
     packed_codes = check_packed(codes) if packed else pack_bits(codes)
     decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
     queries = decoder.read_queries(X_query, "X_query")
     decoder, levels = decoder.with_levels(decoder.keys(packed_codes))
-    return CodeScorer(decoder, packed_codes, levels, n_jobs).score_all(queries)
+    scorer = CodeScorer(decoder, packed_codes, levels, n_jobs)
+    return to_distances(scorer.score_all(queries), metric)
+
+
+def to_distances(scores, metric):
+    """Return the distances of scores, arrays or lists of arrays, in float64.
+
+    Searches compare squared distances. No two of them in float32 have the same root in
+    float64, so the order is the same.
+    """
+    if isinstance(scores, list):
+        return [to_distances(some, metric) for some in scores]
+    scores = scores.astype(np.float64)
+    return np.sqrt(scores, out=scores) if metric == "euclidean" else scores
+
+
+def largest_score(radius, metric, dtype):
+    """Return the largest score of a float type whose distance is at most `radius`."""
+    limits, radius = np.finfo(dtype), float(radius)
+    most = radius * abs(radius) if metric == "euclidean" else radius
+    score = dtype.type(np.clip(most, float(limits.min), float(limits.max)))
+
+    def is_within(score):
+        root = np.sqrt(max(0.0, float(score))) if metric == "euclidean" else score
+        return root <= radius
+
+    if score < 0 and metric == "euclidean":
+        return dtype.type(-1)
+    while not is_within(score):
+        score = np.nextafter(score, limits.min)
+    while score < limits.max and is_within(after := np.nextafter(score, limits.max)):
+        score = after
+    return score
 
 
 class Scorer:

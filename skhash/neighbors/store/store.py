@@ -128,13 +128,17 @@ class Store:
 
     def own_queries(self):
         """Return all codes, packed, as queries, or raise ``ValueError``."""
+        self.check_all_live()
+        return self.packed
+
+    def check_all_live(self):
+        """Raise ``ValueError`` if codes were removed."""
         if self["live"] is not None:
             raise ValueError(
                 f"{self.n - self.n_live} codes were removed, so the neighbours of "
                 "every fitted code cannot be asked for; call compact() before, or pass "
-                "the codes as X."
+                "the queries as X."
             )
-        return self.packed
 
     def columns(self):
         """Return all columns but the words, by name, without spare room."""
