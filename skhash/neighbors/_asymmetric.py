@@ -327,13 +327,16 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     def nbytes_(self) -> int:
         """Bytes that the index holds.
 
-        They include the codes with their columns, the decoder, and what was built for
-        searches so far. Memory-mapped files count.
+        They include the codes with their columns and room to grow, the decoder, and
+        what was built for searches and the look-up of ids so far. Memory-mapped files
+        count.
         """
         store = self._fitted_store()
-        made = map(store.codes_key.get, ("blocks", "lists"))
-        sizes = (it.blocks.nbytes + order.nbytes for it, order, _ in filter(None, made))
-        return store.nbytes + sum(sizes)
+        made = filter(None, map(store.codes_key.get, ("blocks", "lists")))
+        parts = chain(
+            *((it.blocks, order, *(lists or ())[1:]) for it, order, lists in made)
+        )
+        return store.nbytes + sum(part.nbytes for part in parts)
 
     def _find(self, what, store, selected, X, exclude_self, reach):
         """Search by `what`, "nearest" or "within"; yield answers for chunks of queries.

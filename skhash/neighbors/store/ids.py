@@ -62,6 +62,11 @@ class IdLookup:
     def __init__(self, runs=()):
         self._runs = runs
 
+    @property
+    def nbytes(self):
+        """The bytes of all runs."""
+        return sum(part.nbytes for run in self._runs for part in run)
+
     def add(self, ids, positions, live):
         """Return a lookup that also knows the `ids` of codes at new `positions`.
 
