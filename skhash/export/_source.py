@@ -10,7 +10,6 @@ from skhash.neighbors import (
     AsymmetricNeighbors,
     HammingNeighbors,
     HashedNeighbors,
-    PrefixNeighbors,
 )
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.utils.arrays import as_array
@@ -25,8 +24,8 @@ def read_source(codes, ids=None, n_bits=None):
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted `HammingNeighbors`, `AsymmetricNeighbors`, `PrefixNeighbors` or
-        `HashedNeighbors`, or packed codes. Removed codes are left out.
+        A fitted `HammingNeighbors`, `AsymmetricNeighbors` or `HashedNeighbors`, or
+        packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         By default the ids of the index, or positions.
     n_bits : int, default=None
@@ -112,7 +111,7 @@ def read_scoring(source, metric=None):
 
 def fitted_index(source):
     """Return the index that `source` is or holds, or None if it is neither."""
-    while isinstance(source, (HashedNeighbors, PrefixNeighbors)):
+    if isinstance(source, HashedNeighbors):
         check_is_fitted(source)
         source = source.index_
     if not isinstance(source, (AsymmetricNeighbors, HammingNeighbors)):

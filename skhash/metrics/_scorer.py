@@ -127,8 +127,8 @@ def score_of_search(parts, X, y) -> float:
     if np.shape(rows)[0] == len(database):
         other = parts.search._over(rows)
         if are_same_rows(other.index_.packed_codes_, y, database, labels):
-            n_found = min(len(database) - 1, index.n_candidates or np.inf)
-            options = {"own": True, "return_distance": False}
+            n_found = min(len(database) - 1, parts.search.rerank or np.inf)
+            options = {"exclude_self": True, "return_distance": False}
             found = other.kneighbors(rows, n_found, **options)
             return found_average_precision(found, y, y, own=True)
     return parts.search.score(rows, y)
@@ -169,8 +169,11 @@ class NeighborRecallScorer(_Scorer):
         vectors = X if as_given else parts.before.transform(X)
         truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
         if parts.search is not None:
-            rows, own = parts.searched(X), {"own": True, "return_distance": False}
-            n_found = min(self._n_retrieved, parts.index.n_candidates or np.inf)
+            rows, own = (
+                parts.searched(X),
+                {"exclude_self": True, "return_distance": False},
+            )
+            n_found = min(self._n_retrieved, parts.search.rerank or np.inf)
             found = parts.search._over(rows).kneighbors(rows, n_found, **own)
             return found_recall(found, truth)
         codes = packed_codes(parts, X)
@@ -275,7 +278,7 @@ def make_neighbor_recall_scorer(
     n_neighbors : int, default=10
         K true neighbours.
     n_retrieved : int, default=100
-        N codes; of a search of fewer `n_candidates`, as many as these. The fold must
+        N codes; of a search with a smaller `rerank`, as many as that. The fold must
         have more rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         The metric of the true neighbours.

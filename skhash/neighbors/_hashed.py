@@ -24,7 +24,7 @@ from skhash.neighbors._asymmetric import AsymmetricNeighbors, check_radius
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
-from skhash.neighbors._params import check_candidates
+from skhash.neighbors._params import check_candidates, check_params
 from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
 from skhash.neighbors.search.vectors import VectorScorer
@@ -492,8 +492,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     def _find(self, what, X, reach, return_distance, exclude_self=False, **question):
         """Ask the index by codes or by vectors; what : "nearest" or "within"."""
-        check_is_fitted(self)
-        self._validate_params()
+        if not hasattr(self, "index_"):
+            check_is_fitted(self)  # takes as long as a small search
+        check_params(self)
         if X is None and by_decoder(self.index_):
             X, exclude_self = self._own_vectors(), True
         if what == "nearest":
@@ -528,17 +529,18 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     ):
         """Compare the nearest codes by their vectors."""
         index, store = self.index_, self.index_._store
-        X, exclude_self = (
-            (self._own_vectors(), True) if X is None else (X, exclude_self)
-        )
-        available = select(store, mask, ids).n - bool(exclude_self)
-        n_candidates = min(self.rerank, available)
-        if what == "nearest":
-            check_count("n_neighbors", reach, least=1)
-            check_candidates(reach, self.rerank)
-            index._check_n_neighbors(
-                reach, exclude_self, available + exclude_self, store.n
+        if store["vectors"] is None:
+            raise ValueError(
+                f"rerank={self.rerank} compares vectors, and the search was fitted "
+                "without; fit it with vectors=True, or with the path of a .npy file."
             )
+        if X is None:
+            X, exclude_self = self._own_vectors(), True
+        n_selected = select(store, mask, ids).n
+        n_candidates = min(self.rerank, n_selected - exclude_self)
+        if what == "nearest":
+            index._check_n_neighbors(reach, exclude_self, n_selected, store.n)
+            check_candidates(reach, self.rerank)
         else:
             reach = index.radius if reach is None else reach
             check_radius(reach)
@@ -579,8 +581,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _check_saved(self):
         if self.encoder_.n_features_in_ != self.n_features_in_:
             raise ValueError(f"encoder_ is not for {self.n_features_in_} columns.")
-        if (self.rerank is not None) != self._has_vectors:
-            raise ValueError("Its vectors are not those that rerank needs.")
+        if self.rerank is not None and not self._has_vectors:
+            raise ValueError("It has no vectors, which rerank needs.")
 
     def _check_options(self):
         """Raise ``ValueError`` for parameters that do not go together."""
@@ -658,12 +660,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     def _over(self, X):
         """Return this search over other rows, for scorers."""
-        other, vectors = copy(self), None
-        if self._has_vectors:
-            vectors = read_vectors(X, check_array(X))
-        other.index_ = self._indexed(
-            clone(self.index_), self._scaled(X), None, None, vectors
-        )
+        other = copy(self)
+        kept = {"vectors": read_vectors(X, check_array(X))} if self._has_vectors else {}
+        other.index_ = self._indexed(clone(self.index_), self._scaled(X), **kept)
         return other
 
     def _read_vectors(self, X):
