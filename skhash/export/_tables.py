@@ -54,6 +54,6 @@ def score_tables(decoder, X, *, metric=None):
     """
     scoring = read_scoring(decoder, metric)
     if isinstance(decoder, HashedNeighbors):
-        X = seen_by(decoder.encoder_, X)[1]
+        X = seen_by(decoder.encoder_, decoder._scaled(X))[1]
     queries = dense_rows(scoring.read_queries(X, "X"))
     return scoring.tables(queries, packed_width(scoring.n_bits))

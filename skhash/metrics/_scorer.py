@@ -15,7 +15,6 @@ from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
     are_same_rows,
     indexed,
-    is_numeric,
     packed_codes,
     take_apart,
 )
@@ -24,6 +23,7 @@ from skhash.metrics._radius import (
     hamming_precision_recall_curve,
 )
 from skhash.metrics._separability import class_distances
+from skhash.utils.arrays import is_numeric
 
 _SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
 _USE_INSTEAD = {
