@@ -107,7 +107,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     only the codes within the bounds.
 
     On such processors, use a `search_fraction` below 1 for millions of codes of
-    ``LinearDecoder(start="residual")``, whose first byte says most. A list is the set
+    `skhash.AdditiveQuantizer`, whose first byte says most. A list is the set
     of codes that have two bytes in common: the first, and the one of the others whose
     entries in the codebook vary most (inverted multi-index, [1]_). Codes are stored
     in blocks of 512, sorted by these bytes, and a search compares the blocks of the
@@ -123,7 +123,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skhash import ITQHash
-    >>> from skhash.linear import LinearDecoder
+    >>> from skhash.quantization import LinearDecoder
     >>> from skhash.neighbors import AsymmetricNeighbors
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = ITQHash(32, random_state=0).fit_transform(X)

@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.codes import pack_bits
+from skhash.codes import pack_bits, packed_width
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
@@ -39,8 +39,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     An encoder makes the codes, and an index searches them: `HammingNeighbors` by codes
     of the queries, `AsymmetricNeighbors` by uncompressed queries. The latter uses a
-    `skhash.linear.LinearDecoder`, which is fitted to the codes and refines them, or
-    with `keep_vectors` the real vectors.
+    `skhash.quantization.LinearDecoder`, which is fitted to the codes and refines them,
+    or with `keep_vectors` the real vectors.
 
     Decoded vectors are those that the encoder sees: of unit length with its
     ``normalize=True``, and after the other steps of a Pipeline. Queries are transformed
@@ -59,14 +59,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         ``HammingNeighbors()``.
     n_neighbors : int, default=None
         Default number of neighbours. None uses the `n_neighbors` of the index.
-    decoder : LinearDecoder or "encoder", default=None
+    decoder : LinearDecoder, AdditiveQuantizer or "encoder", default=None
         Decoder of the codes, for `AsymmetricNeighbors`. It is cloned, fitted to the
         encoder's codes, and refines those of the database: they decode nearer to the
         vectors, and their Hamming distances say less. Its `n_alternations` and
         `n_restarts` set the time of this. "encoder" uses the codebook of the encoder,
         if it has one, without refining codes. None stands for
-        ``LinearDecoder(start="residual")``, which makes codes of the encoder's length
-        for uncompressed queries only. If the index has `n_candidates`, found by Hamming
+        `skhash.AdditiveQuantizer`, which makes codes of the encoder's length for
+        uncompressed queries only. If the index has `n_candidates`, found by Hamming
         distance, None stands for ``LinearDecoder(n_alternations=1)``: its codes serve
         both.
     keep_vectors : bool or path-like, default=False
@@ -85,7 +85,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         The fitted encoder.
     index_ : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors
         The fitted index.
-    decoder_ : LinearDecoder
+    decoder_ : LinearDecoder or AdditiveQuantizer
         The fitted decoder; only if the index has one, and not that of the encoder.
     n_features_in_ : int
         Number of columns seen in `fit`.
@@ -117,7 +117,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     The 100 codes that decode to the nearest vectors, ordered by the real vectors:
 
-    >>> from skhash.linear import LinearDecoder
+    >>> from skhash.quantization import LinearDecoder
     >>> search = HashedNeighbors(
     ...     encoder, index, decoder=LinearDecoder(), keep_vectors=True
     ... ).fit(data.train)
@@ -135,14 +135,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         "encoder": [HasMethods(["fit", "transform"])],
         "index": [HasMethods(["fit", "kneighbors"]), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
-        "decoder": [HasMethods(["fit", "refine"]), StrOptions({"encoder"}), None],
+        "decoder": [HasMethods("reconstruction_error"), StrOptions({"encoder"}), None],
         "keep_vectors": ["boolean", str, PathLike],
         "verbose": ["boolean"],
     }
     _saved = {
         "encoder_": Part("transform"),
         "index_": Part("remove"),
-        "decoder_": optional(Part("refine")),
+        "decoder_": optional(Part("reconstruction_error")),
     }
 
     def __init__(
@@ -543,25 +543,30 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if not hasattr(self, "decoder_"):
             return self._encode(X), {}
         _, rows = seen_by(self.encoder_, X)
-        bits = self.encoder_.transform(X)
-        bits = self.decoder_.refine(rows, bits)
+        if hasattr(self.decoder_, "transform"):  # a quantizer
+            codes = self.decoder_.transform(rows)
+            told = rows, codes
+        else:
+            bits = self.decoder_.refine(rows, self.encoder_.transform(X))
+            codes, told = pack_bits(bits), (rows, bits)
         decoder, errors = read_decoder(self.decoder_, index.metric), {}
         if decoder.by_angle:
             errors["errors"] = np.where(row_norms(rows) > 0, 0, np.inf)
         elif decoder.has_numbers:
-            errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
-        return pack_bits(bits), errors
+            errors["errors"] = self.decoder_.reconstruction_error(*told)
+        return codes, errors
 
     def _fit_decoder(self, X, index):
         _, rows = seen_by(self.encoder_, X)
-        from skhash.linear import LinearDecoder
+        from skhash.quantization import AdditiveQuantizer, LinearDecoder
 
-        decoder = self.decoder
+        decoder, bits = self.decoder, self.encoder_.transform(X)
         if decoder is None:
-            by_codes = index.n_candidates is not None
-            kind = {"n_alternations": 1} if by_codes else {"start": "residual"}
-            decoder = LinearDecoder(n_jobs=index.n_jobs, verbose=self.verbose, **kind)
-        self.decoder_ = clone(decoder).fit(rows, self.encoder_.transform(X))
+            kinds = {"n_jobs": index.n_jobs, "verbose": self.verbose}
+            decoder = LinearDecoder(n_alternations=1, **kinds)
+            if index.n_candidates is None:
+                decoder = AdditiveQuantizer(packed_width(bits.shape[1]), **kinds)
+        self.decoder_ = clone(decoder).fit(rows, bits)
 
     @property
     def _n_neighbors(self):
