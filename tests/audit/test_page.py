@@ -195,7 +195,7 @@ class TestContent:
         assert tiles[1].strip().startswith(str(best.n_bytes))
         assert f"{memory / 1000:.3g} kB" in tiles[2]
         assert f"{result.recommended.search_per_second:,.0f}" in tiles[3]
-        for one, maker in ((result, "ITQHash"), (real, "LinearDecoder")):
+        for one, maker in ((result, "ITQHash"), (real, "AdditiveQuantizer")):
             assert f"{maker} at" in Page(one.to_html()).texts("p", "sentence")[0]
         (footer,) = page.texts("footer")
         for name in ("date", "processor", "n_cores"):

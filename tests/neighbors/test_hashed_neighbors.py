@@ -22,9 +22,10 @@ from sklearn.preprocessing import (
     normalize,
 )
 
-from skhash import HashedNeighbors, PCAHash, SGHEncoder
+from skhash import AdditiveQuantizer, HashedNeighbors, PCAHash, SGHEncoder
+from skhash.codes import pack_bits
 from skhash.datasets import load_digits_retrieval
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
     make_neighbor_recall_scorer,
     make_retrieval_scorer,
@@ -38,6 +39,7 @@ from skhash.neighbors import (
     PrefixNeighbors,
     asymmetric_scores,
 )
+from skhash.quantization import LinearDecoder
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
 SGH = SGHEncoder(21, max_epochs=1, random_state=0)
@@ -105,19 +107,26 @@ def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
     index = AsymmetricNeighbors(metric=metric, n_candidates=n_candidates)
     search = HashedNeighbors(ENCODER, index).fit(data.database)
     encoder = clone(ENCODER).fit(data.database)
-    options = {"n_alternations": 1} if n_candidates else {"start": "residual"}
-    decoder = LinearDecoder(**options)
+    decoder = LinearDecoder(n_alternations=1)
+    if n_candidates is None:
+        decoder = AdditiveQuantizer(-(-encoder.n_bits // 8))
     decoder.fit(data.database, encoder.transform(data.database))
 
     def coded(rows):
-        bits = decoder.refine(rows, encoder.transform(rows))
-        errors = decoder.reconstruction_error(rows, bits)
-        return {"X": bits, "errors": errors} if metric == "euclidean" else {"X": bits}
+        if n_candidates is None:
+            codes = told = decoder.transform(rows)
+        else:
+            told = decoder.refine(rows, encoder.transform(rows))
+            codes = pack_bits(told)
+        errors = decoder.reconstruction_error(rows, told)
+        return {"X": codes, "errors": errors} if metric == "euclidean" else {"X": codes}
 
-    by_hand = clone(index).fit(**coded(data.database), decoder=decoder)
+    by_hand = clone(index).set_params(packed=True)
+    by_hand.fit(**coded(data.database), decoder=decoder)
     by_hand.partial_fit(**coded(data.database[:50] + 1))
     search.partial_fit(data.database[:50] + 1)
-    expected = by_hand.kneighbors(data.query, codes=encoder.transform(data.query))
+    queries = encoder.transform_packed(data.query)
+    expected = by_hand.kneighbors(data.query, codes=queries)
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
@@ -354,8 +363,9 @@ def test_text_in_a_pipeline(kind):
     if kind is HammingNeighbors:
         expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
     else:
-        decoder = LinearDecoder(start="residual").fit(X, bits)
-        index = AsymmetricNeighbors(3).fit(decoder.refine(X, bits), decoder=decoder)
+        quantizer = AdditiveQuantizer(-(-bits.shape[1] // 8)).fit(X)
+        index = AsymmetricNeighbors(3, packed=True)
+        index.fit(quantizer.transform(X), decoder=quantizer)
         expected = index.kneighbors(X)[1]
     np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
     inside = HashedNeighbors(make_pipeline(TfidfVectorizer(), ENCODER), kind(3))

@@ -5,8 +5,8 @@ import pytest
 from sklearn import datasets
 from sklearn.preprocessing import normalize
 
-from skhash import HashedNeighbors
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash import AdditiveQuantizer, HashedNeighbors
+from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.store.decoder import METRICS
 
@@ -47,8 +47,7 @@ def recalls(X, metric):
     search = HashedNeighbors(encoder, index).fit(rows)
     found = search.kneighbors(queries)[1]
     decoder = search.decoder_
-    bits = np.unpackbits(search.index_.packed_codes_, axis=1)
-    decoded = decoder.inverse_transform(bits).astype(float)
+    decoded = decoder.inverse_transform(search.index_.packed_codes_)
     by_angle, added = metric == "cosine" or decoder.normalized_, 0
     true = rows
     if by_angle:
@@ -80,19 +79,18 @@ def test_recall_is_that_of_scores_in_float64(name, unit_rows, metric):
 @pytest.fixture(scope="module", params=["euclidean", "cosine"])
 def fitted(request):
     X = datasets.load_digits().data
-    decoder = LinearDecoder(start="residual").fit(X, np.zeros((len(X), 32), int))
-    return X, decoder, request.param
+    return X, AdditiveQuantizer(4).fit(X), request.param
 
 
 def indexed(fitted, X, index=None):
     _, decoder, metric = fitted
-    bits, errors = decoder.refine(X), None
+    codes, errors = decoder.transform(X), None
     if metric == "euclidean":
-        errors = decoder.reconstruction_error(X, bits)
+        errors = decoder.reconstruction_error(X, codes)
     if index is not None:
-        return index.partial_fit(bits, errors=errors)
-    index = AsymmetricNeighbors(10, metric=metric)
-    return index.fit(bits, decoder=decoder, errors=errors)
+        return index.partial_fit(codes, errors=errors)
+    index = AsymmetricNeighbors(10, metric=metric, packed=True)
+    return index.fit(codes, decoder=decoder, errors=errors)
 
 
 @pytest.mark.parametrize("times", [1e-4, 100.0])
