@@ -42,8 +42,8 @@ from skhash.export import (  # noqa: E402
     to_pgvector,
     to_sqlite_vec,
 )
-from skhash.linear import LinearDecoder  # noqa: E402
 from skhash.metrics import true_neighbors  # noqa: E402
+from skhash.quantization import LinearDecoder  # noqa: E402
 
 K, N_CANDIDATES = 10, 100
 # Queries of random codes.

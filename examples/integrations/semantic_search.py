@@ -18,7 +18,7 @@ from sklearn.preprocessing import normalize
 import skhash
 from skhash import AsymmetricNeighbors, HammingNeighbors, ITQHash
 from skhash.codes import pack_bits, unpack_bits
-from skhash.linear import LinearDecoder
+from skhash.quantization import LinearDecoder
 
 
 class Quantizer:
@@ -32,7 +32,7 @@ class Quantizer:
         """Learn from a sample of the corpus."""
         embeddings = normalize(embeddings)
         encoder = ITQHash(n_bits, normalize=True, random_state=0).fit(embeddings)
-        decoder = LinearDecoder(start="residual")
+        decoder = LinearDecoder(n_alternations=1)  # codes serve both searches
         return cls(encoder, decoder.fit(embeddings, encoder.transform(embeddings)))
 
     def encode(self, embeddings):

@@ -20,8 +20,7 @@ import numpy as np
 from vicinity import Metric, Vicinity
 from vicinity.backends.base import AbstractBackend, BaseArgs
 
-from skhash import AsymmetricNeighbors, HashedNeighbors, ITQHash
-from skhash.linear import LinearDecoder
+from skhash import AdditiveQuantizer, AsymmetricNeighbors, HashedNeighbors, ITQHash
 
 
 @dataclass
@@ -54,7 +53,7 @@ class SkhashBackend(AbstractBackend[SkhashArgs]):
         search = HashedNeighbors(
             encoder,
             AsymmetricNeighbors(metric=metric.value, n_candidates=n_candidates),
-            decoder=LinearDecoder(start="residual"),
+            decoder=AdditiveQuantizer(-(-n_bits // 8)),
             keep_vectors=n_candidates is not None,
         )
         return cls(search.fit(vectors), SkhashArgs(metric, n_bits, n_candidates))

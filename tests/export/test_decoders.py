@@ -15,8 +15,8 @@ from skhash import HashedNeighbors, ITQHash
 from skhash.codes import pack_bits
 from skhash.export import score_tables, to_arrow, to_faiss, to_pgvector
 from skhash.export._source import read_source
-from skhash.linear import LinearDecoder
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, PrefixNeighbors
+from skhash.quantization import LinearDecoder
 
 METRICS = ("euclidean", "inner_product", "cosine")
 arrow = pytest.importorskip("pyarrow", reason="pip install pyarrow")

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import cosine_distances
 from skhash import AsymmetricNeighbors, HashedNeighbors, ITQHash
 from skhash.codes import hamming_distances
 from skhash.export import score_tables
-from skhash.linear import LinearDecoder
+from skhash.quantization import LinearDecoder
 
 K, N, N_BITS = 10, 400, 32
 LIBRARIES = {
