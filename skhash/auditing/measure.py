@@ -9,14 +9,14 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash.auditing.timing import seconds_of, timed
 from skhash.codes import packed_width
-from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.quantization import AdditiveQuantizer
 
 # Numbers of candidates to try, in multiples of k, until the target is reached.
 OVERSAMPLING = 1, 3, 10, 30
 # Few rows to fit before, so that imports and compilation are not timed.
-FEW = np.random.RandomState(0).standard_normal((64, 8))
+FEW = np.random.RandomState(0).standard_normal((128, 8))
 
 
 @dataclass(frozen=True)
@@ -101,22 +101,20 @@ def measure_encoder(encoder, method, fit_seconds, task) -> AuditRow:
     )
 
 
-def measure_decoder(encoder, task) -> tuple[AuditRow, LinearDecoder]:
-    """Return the measurements of codes that start from residuals, and their decoder.
+def measure_decoder(encoder, task) -> tuple[AuditRow, AdditiveQuantizer]:
+    """Return the measurements of a quantizer, and the fitted one.
 
-    encoder : fitted, of their length; few rows, coded in blocks of a bit, start by it
+    encoder : fitted, of the length of the codes
     """
-    data, decoder = task.data, LinearDecoder(start="residual")
+    n_bytes = packed_width(encoder.n_bits)
+    data, decoder = task.data, AdditiveQuantizer(n_bytes)
     index, few = AsymmetricNeighbors(metric=task.metric), clone(encoder)
-    blocks = clone(decoder).set_params(block_bits=8)
-    HashedNeighbors(few.set_params(n_bits=8), index, decoder=blocks).fit(FEW)
-    codes = encoder.transform(data.train)
-    _, fit_seconds = seconds_of(lambda: decoder.fit(data.train, codes))
+    HashedNeighbors(few.set_params(n_bits=8), index).fit(FEW)
+    _, fit_seconds = seconds_of(lambda: decoder.fit(data.train))
     search = code_search(encoder, decoder, task.metric, task.rescore)
     _, encode_seconds = seconds_of(lambda: search.fit(data.database))
     find = partial(search.index_.kneighbors, data.queries, return_distance=False)
     _, seconds = timed(find)
-    n_bytes = packed_width(encoder.n_bits)
     n_held = n_bytes + search.index_._store.bytes_beside
     once = decoder.codebook_.nbytes + decoder.offset_.nbytes
     row = AuditRow(

@@ -30,7 +30,7 @@ class AuditResult:
         The reason, in a sentence.
     encoder : object
         The recommended encoder, fitted; beside a decoder, one of the same length.
-    decoder : LinearDecoder or None
+    decoder : AdditiveQuantizer or None
         The fitted decoder that makes and decodes the codes for uncompressed queries;
         None where the recommended search is by Hamming distance.
     settings : dict

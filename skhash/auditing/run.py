@@ -78,7 +78,7 @@ def audit(
 
     - by Hamming distance (``recall``), with the codes of encoders,
     - by uncompressed queries, compared with decoded codes (``recall_asymmetric``), with
-      those that a `skhash.linear.LinearDecoder` makes,
+      those that a `skhash.AdditiveQuantizer` makes,
     - and among the first `rescore` candidates of each of these (``recall_rescored`` and
       ``recall_asymmetric_rescored``), which is the recall after they are ranked again
       by the float vectors.
@@ -97,7 +97,7 @@ def audit(
             "int8", "pq", "rabitq"}, default=all
         Methods to try: `ITQHash`, `SGHEncoder`, `NeighborHash`, `PCAHash`,
         `RandomHyperplaneHash`, with their defaults, and
-        ``LinearDecoder(start="residual")``, which needs no encoder. `NeighborHash` is
+        `AdditiveQuantizer`, which needs no encoder. `NeighborHash` is
         given `metric`, and `n_bits` as the lengths to be `nested`. The last four are
         for comparison: a bit or a byte for each column, and product quantization and
         RaBitQ of faiss, if it is installed.

@@ -13,10 +13,11 @@ from sklearn import config_context, get_config
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_array as _check_array
 from sklearn.utils import column_or_1d as _column_or_1d
-from sklearn.utils.validation import FLOAT_DTYPES
+from sklearn.utils.validation import FLOAT_DTYPES, assert_all_finite
 from sklearn.utils.validation import validate_data as _validate_data
 
 from skhash.utils import _sklearn
+from skhash.utils.chunks import dense_chunks
 
 # Magnitudes up to this power of two, and from the power of its negative on, are
 # ordinary. scikit-learn takes lengths below some 2**-19 for zero.
@@ -95,6 +96,32 @@ check_array = refusing_masks(keeping_float64(in_numpy(_check_array), 0))
 check_sample_weight = refusing_masks(_sklearn.check_sample_weight)
 column_or_1d = refusing_masks(in_numpy(_column_or_1d))
 validate_data = refusing_masks(keeping_float64(in_numpy(_validate_data), 1))
+
+
+def validate_rows(estimator, X, *, all_finite=True, **options):
+    """Validate rows of floats for `fit`, or a fitted estimator.
+
+    Those of float16, perhaps in a file, stay as they are: convert chunks.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    all_finite : bool
+        Whether to look for NaN and infinity.
+    **options
+        Of scikit-learn's `validate_data`.
+    """
+    is_half = isinstance(X, np.ndarray) and X.dtype == np.float16
+    options["dtype"] = np.float16 if is_half else [np.float32, np.float64]
+    options["ensure_all_finite"] = all_finite and not is_half
+    X = validate_data(estimator, X, **options)
+    # scikit-learn would allocate a mask of the finite values.
+    if is_half and all_finite:
+        name = type(estimator).__name__
+        for _, chunk in dense_chunks(X):
+            assert_all_finite(chunk, estimator_name=name, input_name="X")
+    return X
 
 
 def contiguous_rows(X):

@@ -45,8 +45,8 @@ def asymmetric_scores(
     - "cosine": :math:`1 - q^T \hat x / (|q| |\hat x|)`, which is 1 where either vector
       is zero.
 
-    A decoder of rows of unit length, a `skhash.linear.LinearDecoder` that was fitted to
-    such rows or an encoder with ``normalize=True``, stands for such rows: queries and
+    A decoder of rows of unit length, which was fitted to such rows or is an encoder
+    with ``normalize=True``, stands for such rows: queries and
     what codes decode to are scaled to unit length before. Then all three metrics give
     the order of the cosine.
 
@@ -57,10 +57,10 @@ def asymmetric_scores(
     codes : array-like of shape (n_codes, n_bits) or (n_codes, n_bytes)
         Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     decoder : estimator or tuple (codebook, offset)
-        A fitted encoder or `skhash.linear.LinearDecoder` with ``codebook_`` and
-        ``offset_``, or arrays of shape (n_bits, n_features) and (n_features,), which
-        nothing is scaled for. Nothing else is done to queries: they must be in the
-        space of the codebook.
+        A fitted `skhash.AdditiveQuantizer`, `skhash.quantization.LinearDecoder` or
+        encoder with ``codebook_`` and ``offset_``, or arrays of shape (n_bits,
+        n_features) and (n_features,), which nothing is scaled for. Nothing else is done
+        to queries: they must be in the space of the codebook.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         How to compare.
     packed : bool, default=False
@@ -83,7 +83,7 @@ def asymmetric_scores(
     --------
     AsymmetricNeighbors : Search by these scores.
     skhash.SGHEncoder : An encoder with such a decoder.
-    skhash.linear.LinearDecoder : A decoder for the codes of any encoder.
+    skhash.quantization.LinearDecoder : A decoder for the codes of any encoder.
 
     Notes
     -----
@@ -93,9 +93,9 @@ def asymmetric_scores(
     .. math:: |q - \hat x|^2 = |q - o|^2 - 2 \sum_k h_k (q - o)^T b_k + |\hat x - o|^2
 
     and for angles :math:`|\hat x|`. It is rounded to a float, with as many bits of
-    fraction as the fit of a `skhash.linear.LinearDecoder` found that neighbours need,
-    and with all those of float32 for other decoders. An index, which rounds it in the
-    same way, keeps it in one byte to four.
+    fraction as the fit of a quantizer or `skhash.quantization.LinearDecoder` found that
+    neighbours need, and with all those of float32 for other decoders. An index, which
+    rounds it in the same way, keeps it in one byte to four.
 
     Why angles for unit rows: let :math:`x = \hat x + r`, where least squares make r and
     :math:`\hat x` nearly orthogonal. Of queries that have nothing to do with x,

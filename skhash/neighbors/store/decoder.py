@@ -45,7 +45,7 @@ def read_decoder(decoder, metric):
         raise ValueError(
             "decoder must have codebook_ and offset_, or be a tuple (codebook, "
             f"offset), got {decoder!r}; for the codes of any encoder, fit a "
-            "skhash.linear.LinearDecoder."
+            "skhash.quantization.LinearDecoder."
         )
     kind = np.float64 if np.ndim(codebook) <= 2 else np.float32
     options = {"dtype": kind, "input_name": "codebook", "order": "C"}

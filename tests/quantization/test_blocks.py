@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skhash.linear import _blocks
-from skhash.linear._blocks import BlockMoments, departure_penalty
+from skhash.quantization import _blocks
+from skhash.quantization._blocks import BlockMoments, departure_penalty
 from skhash.numerics._decoder import bits_to_values, sum_of_entries, values_to_bits
 
 
