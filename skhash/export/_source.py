@@ -80,9 +80,9 @@ def read_items(codes):
     if index is None or index._store.decoder is None:
         return {}
     store, live = index._store, index.live_
-    if store["levels"] is None:
+    if store.levels is None:
         return {"term": np.zeros(live.sum(), dtype=np.float32)}
-    keys = store.decoder.keys_of_levels(store["levels"][live])
+    keys = store.decoder.keys_of_levels(store.levels[live])
     items = store.decoder.terms_and_factors(keys)
     return dict(zip(ITEMS, items[: 1 + store.decoder.by_angle], strict=False))
 

@@ -86,9 +86,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     The index holds a number beside each code, except for inner products of rows of any
     length: see the notes of `asymmetric_scores`. It takes one byte where the fit of the
     decoder found that this costs no recall, or else two to four, and a byte more while
-    a code is among the others that decodes to a much longer or shorter vector. The
-    first search makes a second copy of the codes, in another layout.
-
+    a code is among the others that decodes to a much longer or shorter vector.
     If the processor can look up bytes in registers (AVX-512 VBMI, AVX2 and NEON), a
     search first adds up bounds of 8 bits, for 16 to 64 codes at a time, and then scores
     only the codes within the bounds.
@@ -98,8 +96,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     of codes that have two bytes in common: the first, and the one of the others whose
     entries in the codebook vary most (inverted multi-index, [1]_). Codes are stored
     in blocks of 512, sorted by these bytes, and a search compares the blocks of the
-    lists nearest to the query. The position of each code needs 8 bytes of memory. At
-    least 32,768 codes are compared. All codes are compared for radii, and for filters
+    lists nearest to the query. These are a copy of the codes, with 8 bytes for the
+    position of each. At least 32,768 codes are compared. All codes are compared for radii, and for filters
     that leave less than half of all codes, or fewer than `n_neighbors` in the share.
 
     References
@@ -332,10 +330,11 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         count.
         """
         store = self._fitted_store()
-        made = filter(None, map(store.codes_key.get, ("blocks", "lists")))
-        parts = chain(
-            *((it.blocks, order, *(lists or ())[1:]) for it, order, lists in made)
-        )
+        lists = store.codes_key.get("lists")
+        if lists is None:
+            return store.nbytes
+        codes, order, others = lists
+        parts = codes.blocks, order, *others[1:]
         return store.nbytes + sum(part.nbytes for part in parts)
 
     def _find(self, what, store, selected, X, exclude_self, reach):
@@ -347,7 +346,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         X = X.tocsr() if sparse.issparse(X) else as_array(X)
         if exclude_self:
             store.check_all_live()
-            check_consistent_length(X, store["words"])
+            check_consistent_length(X, store["blocks"])
         # Scores and positions that are found, and room for sorting.
         width = reach if what == "nearest" else 1
         for rows in row_chunks(max(1, X.shape[0]), 48 * width):
@@ -399,9 +398,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"metric={self.metric!r}, but the decoder was set for "
                 f"{decoder.metric!r}; fit again."
             )
-        codes = store["words"].view(np.uint8), store["levels"]
         options = self.n_jobs, store.codes_key, self.search_fraction
-        return CodeScorer(decoder, *codes, *options)
+        return CodeScorer(decoder, store["blocks"], *options)
 
 
 def check_radius(radius):

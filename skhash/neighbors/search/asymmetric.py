@@ -7,6 +7,7 @@ import numpy as np
 from skhash.codes import check_packed, pack_bits, packed_width
 from skhash.neighbors.search.algorithm import by_query
 from skhash.neighbors.search.chunks import read_only
+from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
@@ -129,7 +130,7 @@ def asymmetric_scores(
     decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
     queries = decoder.read_queries(X_query, "X_query")
     decoder, levels = decoder.with_levels(decoder.keys(packed_codes))
-    scorer = CodeScorer(decoder, packed_codes, levels, n_jobs)
+    scorer = CodeScorer(decoder, Blocks.of(packed_codes, levels), n_jobs)
     return to_distances(scorer.score_all(queries), metric)
 
 
@@ -196,10 +197,8 @@ class CodeScorer(Scorer):
     Parameters
     ----------
     decoder : Decoder
-    packed_codes : ndarray of shape (n_codes, n_bytes or more), uint8
-        The codes, padded to whole words, contiguous.
-    levels : ndarray of shape (n_codes, n_level_bytes), uint8, or None
-        As from `Decoder.with_levels`.
+    codes : Blocks
+        With levels as from `Decoder.with_levels`.
     n_jobs : int or None
     key : CodesKey, default=None
         Caches what is built from the codes for the next search.
@@ -209,17 +208,14 @@ class CodeScorer(Scorer):
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, decoder, packed_codes, levels, n_jobs, key=None, share=1.0):
-        if levels is None:
-            levels = np.empty((len(packed_codes), 0), dtype=np.uint8)
-        self.decoder, self.levels = decoder, read_only(levels)
-        self.packed_codes = read_only(packed_codes)
+    def __init__(self, decoder, codes, n_jobs, key=None, share=1.0):
+        self.decoder, self.codes = decoder, codes
         self.n_bytes = packed_width(decoder.n_bits)
         self.n_jobs, self.key, self.share = n_jobs, key, share
         self.read_queries = decoder.read_queries
 
     def __len__(self):
-        return len(self.packed_codes)
+        return len(self.codes)
 
     def score_all(self, queries):
         """Return scores (n_queries, n_codes)."""
@@ -236,8 +232,7 @@ class CodeScorer(Scorer):
 
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
-        codes = self.packed_codes[positions], self.levels[positions]
-        return CodeScorer(self.decoder, *codes, self.n_jobs)
+        return CodeScorer(self.decoder, self.codes[positions], self.n_jobs)
 
     def nearest(self, queries, k, live=None):
         """Return the nearest; see `Scorer.nearest`."""
@@ -274,7 +269,7 @@ class CodeScorer(Scorer):
         n_scored : codes compared with each query
         """
         n_queries, n_bytes, decoder = queries.shape[0], self.n_bytes, self.decoder
-        codes = self.packed_codes, self.levels, decoder.law()
+        codes = read_only(self.codes.whole), len(self), decoder.law()
 
         def call(rows):
             tables = decoder.tables(dense_rows(queries[rows]), n_bytes)
