@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.datasets import load_sample_images
 from sklearn.preprocessing import normalize
 
-from skhash import HammingNeighbors, HashedNeighbors, ITQHash
+from skhash import HashedNeighbors
 
 CELL, STEP, N_CELLS, N_DIRECTIONS = 8, 4, 4, 8
 SIDE = CELL * N_CELLS
@@ -67,8 +67,7 @@ print(f"{X.shape[0]:,} patches with {X.shape[1]} features each")
 #
 # All patches are searched, those too that overlap the query.
 
-search = HashedNeighbors(ITQHash(n_bits=128, random_state=0), HammingNeighbors())
-search.fit(X)
+search = HashedNeighbors(16).fit(X)
 codes = search.index_.packed_codes_
 print(f"{X.astype(np.float32).nbytes:,} bytes of features, {codes.nbytes:,} of codes")
 

@@ -15,7 +15,6 @@ from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
     are_same_rows,
     indexed,
-    is_numeric,
     packed_codes,
     take_apart,
 )
@@ -32,6 +31,7 @@ _USE_INSTEAD = {
     hamming_distance_histogram: "separability_score",
     hamming_precision_recall_curve: "precision_within_radius_score with a radius",
 }
+from skhash.utils.arrays import is_numeric
 
 
 def maker(make):
