@@ -23,7 +23,12 @@ from skhash.numerics._perceptron import check_layers, mlp_forward
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import fit_context
-from skhash.utils.arrays import contiguous_rows, unit_rows, validate_rows
+from skhash.utils.arrays import (
+    check_magnitude,
+    contiguous_rows,
+    unit_rows,
+    validate_rows,
+)
 from skhash.utils.chunks import column_range, even_chunks, row_chunks
 from skhash.utils.ranges import COUNT
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
@@ -319,19 +324,6 @@ def signs(logits) -> np.ndarray:
 SHARES = 4
 # `fit` looks at so many rows for bits that are alike in all but this share of them.
 SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
-# Squares of values within these bounds, summed over any data, fit into float32.
-SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
-
-
-def check_magnitude(X) -> None:
-    """Raise ValueError where squares of the values would overflow or vanish."""
-    largest = max(X.max(), -X.min())
-    if largest > LARGEST_VALUE or 0 < largest < SMALLEST_VALUE:
-        raise ValueError(
-            f"The largest magnitude in X is {largest:.3g}, but encoders are fitted on "
-            f"values from {SMALLEST_VALUE:g} to {LARGEST_VALUE:g}. Multiply X by a "
-            "constant: codes do not depend on the unit."
-        )
 
 
 class FittedBitsMixin:

@@ -27,12 +27,12 @@ from skhash import neighbors
 from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator
 from skhash.gradients._network import NetworkGradient
-from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, DualHashLoss, DualSolver, MDSHCLoss, SupervisedLoss
 from skhash.losses._objective import Objective
 from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
+from skhash.quantization import LinearDecoder
 from skhash.training import BaseNeuralHasher, Optimizer, TrainedModule
 
 # The pages' own encoders keep the same contracts.
@@ -40,6 +40,7 @@ EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
+    "AdditiveQuantizer": [{"n_bytes": 2, "n_alternations": 1, "n_restarts": 2}],
     "AsymmetricNeighbors": [{"n_neighbors": 2}],
     "BinaryAutoencoderHash": [{"n_bits": 2, "max_iter": 2}],
     "DualHashEncoder": [

@@ -23,6 +23,7 @@ from skhash.metrics._radius import (
     hamming_precision_recall_curve,
 )
 from skhash.metrics._separability import class_distances
+from skhash.utils.arrays import is_numeric
 
 _SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
 _USE_INSTEAD = {

@@ -97,8 +97,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     entries in the codebook vary most (inverted multi-index, [1]_). Codes are stored
     in blocks of 512, sorted by these bytes, and a search compares the blocks of the
     lists nearest to the query. These are a copy of the codes, with 8 bytes for the
-    position of each. At least 32,768 codes are compared. All codes are compared for radii, and for filters
-    that leave less than half of all codes, or fewer than `n_neighbors` in the share.
+    position of each. At least 32,768 codes are compared. All codes are compared for
+    radii, and for filters that leave less than half of all codes, or fewer than
+    `n_neighbors` in the share.
 
     References
     ----------

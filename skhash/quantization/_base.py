@@ -19,7 +19,7 @@ from skhash.quantization._codebook import (
     residuals,
     squared_errors,
 )
-from skhash.utils.arrays import contiguous_rows, validate_rows
+from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
 from skhash.utils.chunks import RowView, dense_rows
 from skhash.utils.ranges import COUNT, COUNT_FROM_0
 
@@ -151,12 +151,15 @@ class CodebookMixin:
         X = validate_rows(self, X, reset=reset, accept_sparse="csr")
         return RowView(X, prepare=contiguous_rows) if isinstance(X, np.ndarray) else X
 
-    def _sample(self, n_rows, seed=0):
-        """Return which rows `fit` uses, in their order."""
-        if self.max_train_samples is None or n_rows <= self.max_train_samples:
-            return slice(None)
-        order = np.random.RandomState(seed).permutation(n_rows)
-        return np.sort(order[: self.max_train_samples])
+    def _sample(self, X, seed=0):
+        """Return the rows that `fit` uses, in their order, and which they are."""
+        rows, n_rows = slice(None), X.shape[0]
+        if self.max_train_samples is not None and n_rows > self.max_train_samples:
+            order = np.random.RandomState(seed).permutation(n_rows)
+            rows = np.sort(order[: self.max_train_samples])
+        X = X[rows]
+        check_magnitude(X)
+        return X, rows
 
     def _alternate(self, X, values, ridge=None, seed=0, **options):
         """Fit the codebook, and refine the codes, in turns.

@@ -13,6 +13,7 @@ from skhash.numerics._projection import column_means
 from skhash.persistence.schema import reals
 from skhash.quantization._blocks import BlockMoments
 from skhash.quantization._descent import BlockDescent
+from skhash.utils.arrays import check_magnitude
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
@@ -110,6 +111,7 @@ def refine(X, values, codebook, offset, **options) -> np.ndarray:
         refined[:] = values
     for rows, chunk in dense_chunks(X):
         centered = chunk - offset.astype(np.float64)
+        check_magnitude(centered, smallest=0)
         descent.improve(centered, refined[rows], begin=values is None)
     return refined
 

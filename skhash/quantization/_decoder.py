@@ -170,8 +170,8 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         """
         X, bits = self._validate(X, reset=True), check_bits(bits)
         check_consistent_length(X, bits)
-        rows = self._sample(len(bits))
-        X, bits = X[rows], bits[rows]
+        X, rows = self._sample(X)
+        bits = bits[rows]
         self.n_bits_, self.block_bits_ = bits.shape[1], self.block_bits
         if self.block_bits == "auto":
             self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)

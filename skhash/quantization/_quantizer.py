@@ -181,8 +181,8 @@ class AdditiveQuantizer(
         ValueError
             If `X` holds NaN or infinity, or `n_bytes` is too much for its columns.
         """
-        X, seed = self._validate(X, reset=True), seed_of(self.random_state)
-        X = X[self._sample(X.shape[0], seed)]
+        seed = seed_of(self.random_state)
+        X, _ = self._sample(self._validate(X, reset=True), seed)
         self.block_bits_, self.n_parts_ = choose_blocks(self.n_bytes, X.shape)
         self.n_bits_ = 8 * self.n_bytes
         if self.n_parts_ > 1:

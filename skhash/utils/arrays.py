@@ -19,6 +19,8 @@ from sklearn.utils.validation import validate_data as _validate_data
 from skhash.utils import _sklearn
 from skhash.utils.chunks import dense_chunks
 
+# Squares of values within these bounds, summed over any data, fit into float32.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
 # Magnitudes up to this power of two, and from the power of its negative on, are
 # ordinary. scikit-learn takes lengths below some 2**-19 for zero.
 ORDINARY_EXPONENT = 10
@@ -122,6 +124,17 @@ def validate_rows(estimator, X, *, all_finite=True, **options):
         for _, chunk in dense_chunks(X):
             assert_all_finite(chunk, estimator_name=name, input_name="X")
     return X
+
+
+def check_magnitude(X, smallest=SMALLEST_VALUE) -> None:
+    """Raise ``ValueError`` where squares of the values would overflow or vanish."""
+    largest = max(X.max(), -X.min())
+    if largest > LARGEST_VALUE or 0 < largest < smallest:
+        raise ValueError(
+            f"The largest magnitude in X is {largest:.3g}, and has to be from "
+            f"{smallest:g} to {LARGEST_VALUE:g}. Look for wrong values in X, or "
+            "multiply all rows by a constant: codes do not depend on the unit."
+        )
 
 
 def contiguous_rows(X):

@@ -12,6 +12,7 @@ from skhash.codes import pack_bits, packed_width
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import asymmetric
 from skhash.neighbors.search.asymmetric import CodeScorer, asymmetric_scores
+from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 
 N_FEATURES = 11
@@ -36,7 +37,7 @@ def make_scorer(bits, decoder, metric):
     packed = pack_bits(bits)
     decoder = read_decoder(decoder, metric)
     decoder, levels = decoder.with_levels(decoder.keys(packed))
-    return CodeScorer(decoder, packed, levels, None)
+    return CodeScorer(decoder, Blocks.of(packed, levels), None)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -50,7 +51,7 @@ def test_scores_are_those_of_decoded_vectors(n_bits, metric):
     packed = pack_bits(bits)
     same = asymmetric_scores(queries, packed, decoder, metric=metric, packed=True)
     np.testing.assert_array_equal(same, scores)
-    assert scores.dtype == np.float32
+    assert scores.dtype == np.float64
 
 
 def test_far_from_the_origin_euclidean_scores_keep_their_precision():
