@@ -86,7 +86,7 @@ plt.show()
 
 options = {"metric": "cosine", "rerank": 100, "vectors": folder / "vectors.npy"}
 search = HashedNeighbors(8, **options).fit(vectors)
-print(f"{search.index_.packed_codes_.nbytes:,} bytes of codes, {vectors.nbytes:,} on disk")
+print(f"{8 * len(vectors):,} bytes of codes, {vectors.nbytes:,} of vectors on disk")
 
 for question in [
     "copy a directory and all the files in it",

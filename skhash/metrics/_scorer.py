@@ -32,7 +32,6 @@ _USE_INSTEAD = {
     hamming_distance_histogram: "separability_score",
     hamming_precision_recall_curve: "precision_within_radius_score with a radius",
 }
-from skhash.utils.arrays import is_numeric
 
 
 def maker(make):
