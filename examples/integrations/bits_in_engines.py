@@ -24,11 +24,10 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import tools  # noqa: E402
-
-from sklearn.preprocessing import normalize  # noqa: E402
 
 from skhash import AsymmetricNeighbors, HammingNeighbors, ITQHash  # noqa: E402
 from skhash.export import (  # noqa: E402
