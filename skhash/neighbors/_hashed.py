@@ -529,7 +529,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     ):
         """Compare the nearest codes by their vectors."""
         index, store = self.index_, self.index_._store
-        if store["vectors"] is None:
+        if not store.has("vectors"):
             raise ValueError(
                 f"rerank={self.rerank} compares vectors, and the search was fitted "
                 "without; fit it with vectors=True, or with the path of a .npy file."
@@ -566,7 +566,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _own_vectors(self):
         """Return all fitted vectors, as queries."""
         store = self.index_._store
-        if store["vectors"] is None:
+        if not store.has("vectors"):
             raise ValueError(
                 "X=None asks for the neighbours of the fitted vectors, and they are "
                 "not kept; pass them, kneighbors(X, exclude_self=True)."
@@ -576,7 +576,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     @property
     def _has_vectors(self):
-        return self.index_._store["vectors"] is not None
+        return self.index_._store.has("vectors")
 
     def _check_saved(self):
         if self.encoder_.n_features_in_ != self.n_features_in_:

@@ -106,6 +106,10 @@ class Store:
         """Call `check`, which may raise, before any column is read; None calls none."""
         self._check = check
 
+    def has(self, name):
+        """Return whether there is a column `name`; none is read."""
+        return self._rooms.get(name) is not None
+
     def __getitem__(self, name):
         """Return the column `name`, or None where it is missing."""
         check = self._check  # another thread may be done with it meanwhile
