@@ -5,31 +5,27 @@ import sys
 import textwrap
 
 GAP = "  "
-# Widths: of the first column, whose cells are aligned left, and the least of others.
-FIRST_WIDTH, LEAST_WIDTH = 8, 5
 
 
-def widths_of(names, dispensable) -> dict[str, int]:
-    """Return the columns of a table that fit a terminal, with their widths.
+def print_table(rows: list[dict[str, str]], dispensable) -> list[str]:
+    """Print a table, with the names of its columns in two lines.
 
-    dispensable : columns that a narrow terminal drops, in this order
+    dispensable : columns that a narrow terminal drops, in this order; they are returned
     """
-    first, *others = names
-    widths = {first: FIRST_WIDTH} | {one: max(len(one), LEAST_WIDTH) for one in others}
-    room = terminal_width()
+    names = {name: ("", *name.split(" ", 1))[-2:] for name in rows[0]}
+    lines = [*zip(*names.values(), strict=True), *(row.values() for row in rows)]
+    columns = dict(zip(names, zip(*lines, strict=True), strict=True))
+    room, left_out = terminal_width(), []
+    widths = {name: max(map(len, cells)) for name, cells in columns.items()}
     for name in dispensable:
-        if room is None or len(GAP.join("x" * n for n in widths.values())) <= room:
+        if room is None or sum(widths.values()) + len(GAP) * (len(widths) - 1) <= room:
             break
-        widths.pop(name, None)
-    return widths
-
-
-def print_row(cells: dict[str, str], widths: dict[str, int]) -> None:
-    """Print the cells of the columns that have a width; a wide one moves the rest."""
-    (first, width), *others = widths.items()
-    line = [cells[first].ljust(width)]
-    line += [cells[name].rjust(width) for name, width in others]
-    print(GAP.join(line).rstrip(), flush=True)
+        if widths.pop(name, None):
+            left_out.append(name)
+    for cells in zip(*(columns[name] for name in widths), strict=True):
+        first, *others = map(str.rjust, cells, widths.values())
+        print(GAP.join([first.strip().ljust(len(first)), *others]).rstrip())
+    return left_out
 
 
 def print_text(text: str) -> None:
