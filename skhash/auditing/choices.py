@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from skhash.auditing.evidence import spread
 from skhash.auditing.measure import AuditRow
+from skhash.codes import packed_width
 
 # Names of searches in texts.
 SEARCHES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
@@ -12,31 +14,19 @@ MANY = 10**15
 
 @dataclass(frozen=True)
 class Choice:
-    """A row, and whether its candidates are re-ranked by their vectors."""
+    """A row, and its recall with its standard error, after re-ranking or without."""
 
     row: AuditRow
-    is_reranked: bool
-
-    @property
-    def recall(self) -> float:
-        return self._recall_of("")
-
-    @property
-    def error(self) -> float:
-        """The standard error of the recall."""
-        return self._recall_of("_error")
-
-    def _recall_of(self, suffix) -> float:
-        return getattr(self.row, "recall" + "_reranked" * self.is_reranked + suffix)
+    recall: float
+    error: float
 
     def __str__(self) -> str:
-        row, once = self.row, ""
+        row, size = self.row, f"{self.row.bytes_per_vector} bytes a vector"
         if row.codebook_bytes:
-            once = f" and {row.codebook_bytes:,} once"
+            size += f" and {row.codebook_bytes:,} once"
         return (
-            f"{name_of(row.method, row.n_bits)} by {SEARCHES[row.search]} "
-            f"({row.bytes_per_vector} bytes a vector{once}; recall {self.recall:.3f} "
-            f"+- {2 * self.error:.3f})"
+            f"{name_of(row.method, row.n_bits)} by {SEARCHES[row.search]} ({size}; "
+            f"recall {self.recall:.3f} +- {2 * self.error:.3f})"
         )
 
     def memory(self, n_vectors) -> int:
@@ -47,27 +37,33 @@ class Choice:
 def name_of(method, n_bits=None) -> str:
     """Return the name of the codes of a method, for texts."""
     if method == "bytes":
-        return f"codes of {n_bits // 8} bytes"
+        return f"codes of {packed_width(n_bits)} bytes"
     return method if n_bits is None else f"{method} at {n_bits} bits"
 
 
 def choices_of(rows, is_reranked) -> list[Choice]:
     """Return all rows as choices."""
-    return [Choice(row, is_reranked) for row in rows]
+    name = "recall" + "_reranked" * is_reranked
+    names = name, f"{name}_error"
+    return [Choice(row, *(getattr(row, name) for name in names)) for row in rows]
 
 
-def front_of(choices, n_vectors) -> list[Choice]:
-    """Return the choices than which none finds more in as little memory, by memory."""
-    front = []
-    for one in by_memory(choices, n_vectors):
-        if not front or one.recall > front[-1].recall:
-            front.append(one)
-    return front
+def ordered(result, n_front=None) -> list[AuditRow]:
+    """Return the recommended row of a result, and the others by memory.
 
-
-def by_memory(choices, n_vectors) -> list[Choice]:
-    """Return the choices by memory, of equal memory the best recall first."""
-    return sorted(choices, key=lambda one: (one.memory(n_vectors), -one.recall))
+    n_front : int, default=None
+        Return no more than so many, of those than which none finds more in as little
+        memory. Of more of these, some are left out, evenly.
+    """
+    n, rows, most = result.settings["n_rows"], [], -1
+    choices = choices_of(result.rows, result.is_reranked)
+    for one in sorted(choices, key=lambda one: (one.memory(n), -one.recall)):
+        if one.row is not result.recommended and (n_front is None or one.recall > most):
+            rows.append(one.row)
+        most = max(most, one.recall)
+    if n_front is not None:
+        rows = [rows[place] for place in spread(len(rows), n_front - 1)]
+    return [result.recommended, *rows]
 
 
 def choose(choices, target, n_vectors) -> Choice:
@@ -87,10 +83,8 @@ def choose(choices, target, n_vectors) -> Choice:
 
 def recommend(rows, peers, settings) -> tuple[Choice, str, list[str]]:
     """Return the best choice among rows, the reason, and sentences on others."""
-    k, rerank, target = (
-        settings[n] for n in ("n_neighbors", "rerank", "target_recall")
-    )
-    n_rows, is_reranked = settings["n_rows"], rerank is not None
+    k, rerank, n_rows = (settings[n] for n in ("n_neighbors", "rerank", "n_rows"))
+    target, is_reranked = settings["target_recall"], rerank is not None
     own, others = choices_of(rows, is_reranked), choices_of(peers, is_reranked)
     best = choose(own, target, n_rows)
     goal = f"{100 * target:g}% of the "

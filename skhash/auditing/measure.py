@@ -30,9 +30,9 @@ class AuditRow:
     queries, by Hamming distance in expectation over the order of ties. It is the
     ceiling that quantization sets, as the search among codes is exhaustive.
     `recall_reranked` is the share among the first `rerank` codes, which is found by
-    comparing these by their vectors. Each has its standard error. `depth` is the least
-    of k, 3 k, 10 k and 30 k codes, for k neighbours, that have to be re-ranked until the
-    recall reaches the target, or None if these do not suffice.
+    comparing these by their vectors. Each has its standard error. `depth` is the number
+    of codes that have to be re-ranked until the recall reaches the target: the least of
+    k, 3 k, 10 k and 30 k for k neighbours, or None if these do not suffice.
 
     The search holds ``bytes_per_vector`` of a vector in memory: the ``code_bytes``, and
     by uncompressed queries a byte or more beside these, except for inner products.

@@ -163,15 +163,11 @@ def _chart(draw, size, points=()) -> str:
 
 
 def _recalls(result) -> str:
-    points = [
-        (
-            one.row.bytes_per_vector,
-            one.recall,
-            f"{one}{', re-ranked' * is_reranked}".replace("+-", "±"),
-        )
-        for is_reranked in {result.is_reranked, False}
-        for one in choices_of(result.rows, is_reranked)
-    ]
+    points = []
+    for is_reranked in {result.is_reranked, False}:
+        for one in choices_of(result.rows, is_reranked):
+            text = f"{one}{', re-ranked' * is_reranked}".replace("+-", "±")
+            points.append((one.row.bytes_per_vector, one.recall, text))
     return _chart(partial(chart.draw_recall, result), chart.FIGURE_SIZE, points)
 
 
@@ -212,7 +208,7 @@ def _steps(result, vectors, folder) -> list[tuple[str, str]]:
             "from skhash import HashedNeighbors, load",
             "",
             f"X = {given['X']}",
-            f"encoder = FrozenEstimator(load({texts.quoted(path)}))  # as it was fitted",
+            f"encoder = FrozenEstimator(load({texts.quoted(path)}))  # is not refitted",
             "queries = X[:5]  # yours",
         ]
         given |= {"X": "X", "encoder": "encoder"}

@@ -3,16 +3,7 @@
 from dataclasses import dataclass
 
 from skhash.auditing.chart import draw_recall
-from skhash.auditing.choices import (
-    SEARCHES,
-    Choice,
-    by_memory,
-    choices_of,
-    front_of,
-    name_of,
-    recommend,
-)
-from skhash.auditing.evidence import spread
+from skhash.auditing.choices import SEARCHES, Choice, name_of, recommend
 from skhash.auditing.measure import AuditRow
 from skhash.auditing.page import fragment, whole_page
 from skhash.auditing.texts import quoted
@@ -128,21 +119,6 @@ class AuditResult:
             lines.append(f"from {room} import {maker.__name__}")
         return lines
 
-    def ordered(self, n_front=None) -> list[AuditRow]:
-        """Return the recommended row, and the others by memory.
-
-        n_front : int, default=None
-            Return no more than so many, of those than which none finds more in as
-            little memory. Of more of these, some are left out, evenly.
-        """
-        choices = choices_of(self.rows, self.is_reranked)
-        order = by_memory if n_front is None else front_of
-        rows = [one.row for one in order(choices, self.settings["n_rows"])]
-        others = [row for row in rows if row is not self.recommended]
-        if n_front is not None:
-            others = [others[place] for place in spread(len(others), n_front - 1)]
-        return [self.recommended, *others]
-
     def to_frame(self):
         """Return the rows as a pandas DataFrame, one column a measurement."""
         import pandas as pd
@@ -151,22 +127,12 @@ class AuditResult:
 
     def to_dict(self) -> dict:
         """Return all but the encoder as plain data, ready for JSON."""
-        best = self.recommended
+        best = vars(self.recommended)
+        found = {"reason": self.reason, "storage": self.storage, "usage": self.usage}
         return {
             "settings": self.settings,
             "rows": [vars(row) for row in self.rows],
-            "recommended": {
-                "method": best.method,
-                "n_bits": best.n_bits,
-                "search": best.search,
-                "bytes_per_vector": best.bytes_per_vector,
-                "codebook_bytes": best.codebook_bytes,
-                "recall": self.choice.recall,
-                "recall_error": self.choice.error,
-                "reason": self.reason,
-                "storage": self.storage,
-                "usage": self.usage,
-            },
+            "recommended": best | found,
             "alternatives": self.alternatives,
             "skipped": self.skipped,
         }

@@ -34,7 +34,6 @@ METHODS = {
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
 }
-METHODS_OF_BYTES = "bytes", "pq"
 # Lengths of the other methods follow from the number of columns.
 METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
 
@@ -200,7 +199,7 @@ def _settings(task, seed) -> dict:
 def _make(method, n_bits, metric, device, random_state):
     """Return a quantizer, or an encoder for this metric, with defaults otherwise."""
     if method == "bytes":
-        return AdditiveQuantizer(n_bits // 8)
+        return AdditiveQuantizer(packed_width(n_bits))
     options = {"normalize": metric == "cosine"}
     if method == "neighbor":
         options["metric"] = metric
@@ -237,7 +236,11 @@ class _Run:
     def measure_all(self, methods, n_bits):
         """Measure all methods and lengths; those that fail are skipped."""
         self._n_bits = n_bits
-        asked = [(method, bits) for method in methods for bits in self._lengths(method)]
+        asked = [
+            (method, bits)
+            for method in methods
+            for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
+        ]
         for number, one in enumerate(asked):
             step = f"{name_of(*one)} ({number + 1} of {len(asked)})"
             self.progress(step, self.result(asked[number:]))
@@ -246,13 +249,6 @@ class _Run:
             except ValueError as error:  # the others still count
                 reason = str(error).partition(". ")[0].rstrip(".")
                 self.skipped.append(f"{name_of(*one)}: {reason}")
-
-    def _lengths(self, method):
-        if method not in METHODS_OF_ANY_LENGTH:
-            return [None]
-        if method in METHODS_OF_BYTES:
-            return dict.fromkeys(8 * packed_width(bits) for bits in self._n_bits)
-        return self._n_bits
 
     def result(self, left=()) -> AuditResult | None:
         """Return the result so far, or None before the first encoder.

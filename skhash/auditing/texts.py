@@ -51,19 +51,16 @@ def cells_of(rows, settings) -> list[dict[str, str]]:
         "bits": "n_bits",
         "search": "search",
         "bytes per vector": "bytes_per_vector",
-        "codebook bytes": "codebook_bytes",
         f"recall {k}@{k}": "recall",
-    }
-    if rerank is not None:
-        fields[f"recall {k}@{rerank}"] = "recall_reranked"
-    fields |= {
-        "depth": "depth",
+        f"recall {k}@{rerank or k}": "recall_reranked",
         "queries per second": "search_per_second",
-        "vectors encoded per second": "encode_per_second",
-        "fit seconds": "fit_seconds",
+        "codebook bytes": "codebook_bytes",
     }
     if any(row.mean_average_precision is not None for row in rows):
         fields["mean average precision"] = "mean_average_precision"
+    fields["depth"] = "depth"
+    fields["fit seconds"] = "fit_seconds"
+    fields["encoded per second"] = "encode_per_second"
     return [{name: _cell(row, it, k) for name, it in fields.items()} for row in rows]
 
 

@@ -7,17 +7,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from skhash.auditing import AuditResult, audit
+from skhash.auditing import AuditResult, audit, texts
 from skhash.auditing.chart import FIGURE_SIZE, write
+from skhash.auditing.choices import ordered
 from skhash.auditing.page import check_image_shape
-from skhash.auditing.texts import (
-    caution,
-    cells_of,
-    command,
-    how_measured,
-    reading_of,
-    stored,
-)
 from skhash.cli._checks import check_device, check_writable
 from skhash.cli._signals import Signals
 from skhash.cli._terminal import print_table, print_text
@@ -27,22 +20,14 @@ from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
 from skhash.utils.steps import progress
 
-# Rows of the table, but for --all; and columns that a narrow terminal drops, in order.
+# Rows of the table, but for --all.
 N_ROWS = 8
-DISPENSABLE = (
-    "vectors encoded per second",
-    "fit seconds",
-    "depth",
-    "mean average precision",
-    "codebook bytes",
-    "queries per second",
-)
 LEGEND = (
     "search: hamming compares codes with the codes of queries; asymmetric compares "
-    "uncompressed queries with decoded codes. recall {n_neighbors}@n: share of the "
-    "{n_neighbors} true neighbours among the first n; with n above {n_neighbors}, after "
-    "re-ranking these by their vectors. codebook: bytes that decode all codes. depth: "
-    "the n that reaches the target."
+    "uncompressed queries with decoded codes. recall {k}@n: share of the {k} true "
+    "neighbours among the first n; with n above {k}, after re-ranking these by their "
+    "vectors. codebook: bytes that decode all codes. depth: the n that reaches the "
+    "target."
 )
 PARAMETERS = "n_bits methods metric n_neighbors rerank sample n_queries".split()
 PARAMETERS += ["target_recall", "device", "random_state"]
@@ -132,30 +117,30 @@ def _print(arguments, result: AuditResult, name) -> None:
         f"Recommended: {result.choice}: {result.reason}.",
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
         f"is counted for all {settings['n_rows']:,} vectors, codebooks included.",
-        f"Store: {stored(result)}.",
+        f"Store: {texts.stored(result)}.",
     ):
         print_text(line)
-    reading, given = reading_of(arguments.vectors)
+    reading, given = texts.reading_of(arguments.vectors)
     usage = f"search = {result.usage_of(**given)}"
     print("Use:", "; ".join([*result.imports, reading, usage]))  # to be copied
-    for line in (*result.alternatives, caution(settings)):
+    for line in (*result.alternatives, texts.caution(settings)):
         print_text(line)
 
 
 def _print_table(result, name, n_rows) -> None:
-    settings, rows = result.settings, result.ordered(n_rows)
+    settings, rows = result.settings, ordered(result, n_rows)
     shape = f"{settings['n_rows']:,} vectors of {settings['n_features']:,} numbers"
     print_text(f"{name}: {shape}")
     print()
-    left_out = print_table(cells_of(rows, settings), DISPENSABLE)
+    left_out = print_table(texts.cells_of(rows, settings))
     print()
     if len(rows) < len(result.rows):
         print_text(
             f"The recommended search, and others of {len(result.rows)} than which none "
             "finds more in as little memory; --all prints all."
         )
-    print_text(how_measured(settings))
-    print_text(LEGEND.format(**settings))
+    print_text(texts.how_measured(settings))
+    print_text(LEGEND.format(k=settings["n_neighbors"]))
     if left_out:
         print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
     for line in result.skipped:
@@ -207,7 +192,7 @@ def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
     """
     if arguments.out is None:
         return []
-    folder, texts = Path(arguments.out), None
+    folder, lines_of = Path(arguments.out), None
     folder.mkdir(parents=True, exist_ok=True)
     report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
     _write_text(folder / "report.json", f"{report}\n")
@@ -215,10 +200,10 @@ def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
     if arguments.texts is not None and result.evidence is not None:
         rows = set(result.evidence.rows)
         with _lines(arguments.texts) as lines:
-            texts = {row: line for row, line in enumerate(lines) if row in rows}
+            lines_of = {row: line for row, line in enumerate(lines) if row in rows}
     page = result.to_html(
         image_shape=arguments.image_shape,
-        texts=texts,
+        texts=lines_of,
         name=name,
         vectors=arguments.vectors,
         folder=arguments.out,
@@ -246,4 +231,4 @@ def _tell_report(names, arguments, result) -> None:
     if result.recommended.search == "hamming":
         words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
         words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-        print(f"Next: {command(words)}")  # one line, to be copied
+        print(f"Next: {texts.command(words)}")  # one line, to be copied

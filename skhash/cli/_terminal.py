@@ -7,25 +7,22 @@ import textwrap
 GAP = "  "
 
 
-def print_table(rows: list[dict[str, str]], dispensable) -> list[str]:
+def print_table(rows: list[dict[str, str]]) -> list[str]:
     """Print a table, with the names of its columns in two lines.
 
-    dispensable : columns that a narrow terminal drops, in this order; they are returned
+    It returns the names of the last columns, which a narrow terminal has no room for.
     """
-    names = {name: ("", *name.split(" ", 1))[-2:] for name in rows[0]}
-    lines = [*zip(*names.values(), strict=True), *(row.values() for row in rows)]
-    columns = dict(zip(names, zip(*lines, strict=True), strict=True))
-    room, left_out = terminal_width(), []
-    widths = {name: max(map(len, cells)) for name, cells in columns.items()}
-    for name in dispensable:
-        if room is None or sum(widths.values()) + len(GAP) * (len(widths) - 1) <= room:
-            break
-        if widths.pop(name, None):
-            left_out.append(name)
-    for cells in zip(*(columns[name] for name in widths), strict=True):
-        first, *others = map(str.rjust, cells, widths.values())
-        print(GAP.join([first.strip().ljust(len(first)), *others]).rstrip())
-    return left_out
+    names, room = list(rows[0]), terminal_width()
+    heads = zip(*(("", *name.split(" ", 1))[-2:] for name in names), strict=True)
+    lines = [*heads, *(list(row.values()) for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    while room is not None and sum(widths) + len(GAP) * (len(widths) - 1) > room:
+        widths.pop()
+    for cells in lines:
+        words = [cells[0].ljust(widths[0])]
+        words += map(str.rjust, cells[1:], widths[1:])
+        print(GAP.join(words).rstrip())
+    return names[len(widths) :]
 
 
 def print_text(text: str) -> None:
