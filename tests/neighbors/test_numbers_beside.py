@@ -128,7 +128,7 @@ def test_rows_of_zeros_are_at_a_right_angle(metric):
     scores, found = search.kneighbors(queries)
     expected = {"euclidean": 1, "inner_product": 0, "cosine": 1}[metric]
     np.testing.assert_array_equal(scores[np.isin(found, zeros)], expected)
-    # Scores of a query of zeros are distances of unit vectors, too.
+    # Distances of a query of zeros are those of unit vectors, too.
     scores, found = search.kneighbors(np.zeros((1, 24)))
     own = np.where(np.isin(found, zeros), expected - 1, expected)
     np.testing.assert_array_equal(scores, own if metric == "euclidean" else expected)
