@@ -25,7 +25,8 @@ import skhash
 from skhash import codes, export, metrics, neighbors
 from skhash.distributed import ShardedNeighbors
 from skhash.gradients import gradient_report
-from skhash.linear import LinearDecoder, PCAHash
+from skhash.linear import PCAHash
+from skhash.quantization import LinearDecoder
 
 X = np.abs(training_data())[:40].astype(np.float32)
 Y, ROWS = np.arange(len(X)) % 3, np.arange(len(X))
@@ -151,6 +152,13 @@ def of_decoders():
                 yield method, {"X": X}
     arrays = {"codebook": DECODER.codebook_, "offset": DECODER.offset_}
     yield fit_by_arrays, arrays
+    quantizer = skhash.AdditiveQuantizer(2, n_alternations=1).fit(X)
+    coded = quantizer.transform(X)
+    for method in (quantizer.transform, quantizer.score):
+        yield method, {"X": X}
+    yield quantizer.inverse_transform, {"X": coded}
+    yield quantizer.reconstruction_error, {"X": X, "codes": coded}
+    yield quantizer.fit, {"X": X}
 
 
 def of_vectors():

@@ -23,7 +23,7 @@ examples:
   skhash audit vectors.npy --out report      ... and keep page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
-METHODS = "itq,sgh,neighbor,pca,lsh,residual,sign,int8,pq,rabitq"
+METHODS = "bytes,itq,sgh,neighbor,pca,lsh,sign,int8,pq,rabitq"
 METRICS = ("euclidean", "cosine", "inner_product")
 DEVICES = "auto, cpu, cuda, cuda:1 or mps"
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
@@ -162,18 +162,22 @@ def _add_audit(commands):
     add("--bits", "16,32,64,128", "lengths to try", **lengths)
     add("--methods", METHODS, "the last four are for comparison", **names)
     add("--metric", "euclidean", "how true neighbours are found", choices=METRICS)
-    add("--k", 10, "number of true neighbours to find", type=int)
-    add("--rescore", 100, "candidates that the float vectors rank again", type=int)
+    k = {"type": int, "metavar": "N", "dest": "n_neighbors"}
+    rerank = {"type": int, "metavar": "N"}
+    add("--n-neighbors", 10, "number of true neighbours to find", **k)
+    add("--rerank", 100, "codes to compare by their vectors, for a query", **rerank)
     add("--sample", 100_000, "random rows to use at most", type=int)
     add("--queries", 1000, "of these, so many are queries, a fifth at most", **queries)
     add("--target-recall", 0.9, "recall after re-ranking to reach", type=float)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "draws rows and seeds the methods", **seed)
-    files = "report.html, report.json, audit.png and encoder/ or decoder/"
+    files = "report.html, report.json, audit.png and encoder/"
     add("--out", None, f"write {files} here", metavar="DIR")
     images = "rows are images, 28x28 or of colours 28x28x3: report.html shows some"
     add("--image-shape", None, images, type=_shape, metavar="HxW")
     add("--texts", None, "a line of text a row: report.html shows some", metavar="FILE")
+    whole = "print all rows of the table, and not only the best of each size"
+    parser.add_argument("--all", action="store_true", help=whole)
     _add_output(parser, "print the recommendation alone", "print all of the result")
     parser.set_defaults(run=run_audit)
 

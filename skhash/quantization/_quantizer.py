@@ -296,9 +296,11 @@ class AdditiveQuantizer(
 
     def _check_saved(self):
         super()._check_saved()
-        if self.n_parts_ > len(self.codebook_):
+        n_blocks, kind = len(self.codebook_), f"blocks of {self.block_bits_} bits"
+        if self.block_bits_ == 1 or self.n_bits_ % 8 or self.n_parts_ > n_blocks:
             raise ValueError(
-                f"n_parts_ is {self.n_parts_}, of {len(self.codebook_)} blocks."
+                f"Codes of {self.n_bits_} bits in {n_blocks} {kind} and "
+                f"{self.n_parts_} parts are no bytes of a quantizer."
             )
 
     @property

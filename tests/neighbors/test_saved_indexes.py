@@ -20,10 +20,10 @@ from sklearn.preprocessing import StandardScaler
 import skhash
 from skhash import HashedNeighbors, ITQHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits
-from skhash.linear import LinearDecoder
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, PrefixNeighbors
 from skhash.neighbors.search.pruned import Clusters
 from skhash.persistence.estimators import FILE
+from skhash.quantization import LinearDecoder
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
