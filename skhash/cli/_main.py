@@ -139,8 +139,7 @@ def _add_audit(commands):
     parser = commands.add_parser(
         "audit",
         help="measure methods and lengths on vectors, and recommend a code",
-        description="Fit each method at each length, search with held-out queries, "
-        "print the cost and recall of each code, and recommend one.",
+        description="Fit methods at each length, search, and recommend a code.",
     )
     parser.add_argument(
         "vectors",
@@ -158,7 +157,7 @@ def _add_audit(commands):
     names = {"type": _words, "metavar": "M,M,.."}
     number = {"type": int, "metavar": "N"}
     queries, seed = number | {"dest": "n_queries"}, number | {"dest": "random_state"}
-    add("--labels", None, "one label a row: adds mAP", metavar="FILE.npy")
+    add("--labels", None, "a label a row: mean average precision", metavar="FILE.npy")
     add("--bits", "16,32,64,128", "lengths to try", **lengths)
     add("--methods", METHODS, "the last four are for comparison", **names)
     add("--metric", "euclidean", "how true neighbours are found", choices=METRICS)
@@ -169,8 +168,7 @@ def _add_audit(commands):
     add("--target-recall", 0.9, "recall after re-ranking to reach", type=float)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "draws rows and seeds the methods", **seed)
-    files = "report.html, report.json, audit.png and encoder/"
-    add("--out", None, f"write {files} here", metavar="DIR")
+    add("--out", None, "directory to write report and encoder to", metavar="DIR")
     images = "rows are images, 28x28 or of colours 28x28x3: report.html shows some"
     add("--image-shape", None, images, type=_shape, metavar="HxW")
     add("--texts", None, "a line of text a row: report.html shows some", metavar="FILE")
