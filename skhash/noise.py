@@ -99,8 +99,9 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
 
         Each draw alone is as one of `sample`. Together they are a Latin hypercube: of
         an entry's draws one falls into each of `n_draws` ranges that are equally
-        likely, in an independent order. Means over the draws vary less than those of
-        independent ones, the more so the nearer to a sum over entries they are.
+        likely, in an independent order. The mean of a function over the draws varies no
+        more than over independent ones if the function is monotone in each entry, and
+        much less if it is nearly a sum over entries.
 
         Parameters
         ----------

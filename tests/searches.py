@@ -53,3 +53,21 @@ def assert_same(found, expected):
             assert one.dtype == other.dtype
         else:
             assert_same(one, other)
+
+
+def bytes_held(thing, known=None):
+    """Add up the arrays that an object holds, with what these are views of."""
+    known = {} if known is None else known
+    if isinstance(thing, np.ndarray):
+        while isinstance(thing.base, np.ndarray):
+            thing = thing.base
+        known[id(thing)] = thing.nbytes
+    elif isinstance(thing, dict):
+        for part in thing.values():
+            bytes_held(part, known)
+    elif isinstance(thing, list | tuple):
+        for part in thing:
+            bytes_held(part, known)
+    elif hasattr(thing, "__dict__") and type(thing).__module__.startswith("skhash."):
+        bytes_held(vars(thing), known)
+    return sum(known.values())

@@ -246,7 +246,7 @@ def arrays_of(function):
 
 
 @pytest.mark.filterwarnings("ignore:.* bits are the same")
-def test_masks_are_refused():
+def test_masks_and_numbers_that_numpy_lacks_are_refused():
     asked = set()
     for call, values in chain.from_iterable(room() for room in ROOMS):
         for name, value in values.items():
@@ -254,6 +254,10 @@ def test_masks_are_refused():
                 masked = np.ma.array(value, mask=np.zeros(value.shape, dtype=bool))
                 with pytest.raises(ValueError, match="masked array"):
                     call(**values | {name: masked})
+                if value.dtype.kind != "U" and call is not gradient_report:  # by torch
+                    tensor = torch.tensor(value).bfloat16()
+                    with pytest.raises(TypeError, match="tensor.float()"):
+                        call(**values | {name: tensor})
                 asked.add((getattr(call, "__qualname__", None), name))
         call(**values)
     for name, function in public_functions():

@@ -47,7 +47,7 @@ class Ensemble:
     def _noise(self, layer, n_members, generator):
         """Return the noise of a layer's logits in each member.
 
-        The draws of a unit are spread, so that the mean of the members varies less.
+        The draws of a unit are spread, see `skhash.noise.Noise.sample_spread`.
         """
         if generator is None:
             return layer.weight.new_zeros(n_members, 1)

@@ -28,7 +28,7 @@ from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import (
     as_array,
     check_magnitude,
-    refusing_masks,
+    refusing_unreadable,
     validate_data,
 )
 from skhash.utils.targets import encoded_targets
@@ -100,7 +100,7 @@ class SBNClassifier(
         without noise. May be changed after `fit`. Each member has noise that is drawn
         once and shared by all rows, so that predictions do not depend on other rows.
         The draws of a unit are spread over its noise (a Latin hypercube), so that the
-        mean of the members varies less than that of independent ones.
+        mean of the members usually varies less than that of independent ones.
     init : {"whiten", "default", "real"}, default="whiten"
         "whiten" scales layers at the start so that logits have mean 0 and deviation
         `init_scale` over a sample of rows, or over the batch with batch norm. For the
@@ -443,7 +443,7 @@ class SBNClassifier(
         network = self._network(self.det_statistics_)
         return DeterministicNetwork.of(network, self.classes_, self.mean_, self.scale_)
 
-    @refusing_masks
+    @refusing_unreadable
     def score(self, X, y, sample_weight=None) -> float:
         """Return the share of rows whose class is predicted.
 

@@ -19,7 +19,8 @@ def to_arrow(codes, *, ids=None, n_bits=None):
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
-        Integers or strings. By default the ids of the index, or positions.
+        Integers or strings, no two alike. By default the ids of the index, or
+        positions.
     n_bits : int, default=None
         Length of the codes. By default that of the index, where it is known, else all
         bits of the bytes.

@@ -7,7 +7,9 @@ from skhash.metrics._inputs import encode_labels, summarize
 from skhash.utils.chunks import row_chunks
 
 
-def found_average_precision(found, query_labels, database_labels, live=None) -> float:
+def found_average_precision(
+    found, query_labels, database_labels, live=None, *, own=False
+) -> float:
     """Return the mean average precision of positions in the order of a search.
 
     Parameters
@@ -18,6 +20,8 @@ def found_average_precision(found, query_labels, database_labels, live=None) -> 
         As of `mean_average_precision_score`.
     live : ndarray of shape (n_database,), bool, default=None
         What can be found; None is everything.
+    own : bool, default=False
+        Whether query i is row i of the database, and was not to be found.
     """
     n_database, n_found = len(database_labels), found.shape[1]
     wanted, classes, masks, _ = encode_labels(
@@ -34,6 +38,9 @@ def found_average_precision(found, query_labels, database_labels, live=None) -> 
 
     for rows in row_chunks(len(found), 16 * (n_database + n_found)):
         n_relevant = is_relevant(rows, np.arange(n_database)[None, live]).sum(axis=1)
+        if own:
+            itself = np.arange(rows.start, rows.stop)[:, None]
+            n_relevant -= is_relevant(rows, itself)[:, 0]
         hits = is_relevant(rows, found[rows])
         precisions = (np.cumsum(hits, axis=1) / ranks * hits).sum(axis=1)
         most = np.minimum(n_relevant, n_found)

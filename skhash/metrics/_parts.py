@@ -105,10 +105,12 @@ def are_same_rows(codes, y, database, labels) -> bool:
 
 
 def is_numeric(X) -> bool:
-    """Return whether `X` is a matrix of numbers."""
+    """Return whether `X` is a matrix of numbers, in whatever form; texts are none."""
     if sparse.issparse(X):
         return True
-    if hasattr(X, "dtypes"):  # a data frame, whose columns differ
-        return all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes)
-    X = as_array(X)
+    try:
+        X = as_array(X)
+        X = X.astype(float) if X.dtype.kind == "O" else X  # of a data frame, say
+    except (TypeError, ValueError):
+        return False
     return X.ndim == 2 and X.dtype.kind in "biuf"

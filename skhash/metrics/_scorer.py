@@ -9,7 +9,7 @@ from functools import wraps
 
 import numpy as np
 
-from skhash.metrics._found import found_recall
+from skhash.metrics._found import found_average_precision, found_recall
 from skhash.metrics._hamming import mean_average_precision_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
@@ -104,7 +104,7 @@ class RetrievalScorer(_Scorer):
         parts = take_apart(estimator)
         asked = self._score_func, self._kwargs
         if parts.search is not None and asked == (mean_average_precision_score, {}):
-            return parts.search.score(parts.searched(X), y)
+            return score_of_search(parts, X, y)
         codes = packed_codes(parts, X)
         if parts.index is None:
             database, labels, exclude_self = codes, y, True
@@ -118,6 +118,20 @@ class RetrievalScorer(_Scorer):
         name = getattr(self._score_func, "__name__", repr(self._score_func))
         options = "".join(f", {key}={value!r}" for key, value in self._kwargs.items())
         return f"make_retrieval_scorer({name}{options})"
+
+
+def score_of_search(parts, X, y) -> float:
+    """Score what a search of vectors finds; rows that it holds leave themselves out."""
+    rows, index = parts.searched(X), parts.index
+    database, labels = indexed(index)
+    if np.shape(rows)[0] == len(database):
+        other = parts.search._over(rows)
+        if are_same_rows(other.index_.packed_codes_, y, database, labels):
+            n_found = min(len(database) - 1, index.n_candidates or np.inf)
+            options = {"own": True, "return_distance": False}
+            found = other.kneighbors(rows, n_found, **options)
+            return found_average_precision(found, y, y, own=True)
+    return parts.search.score(rows, y)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -182,7 +196,8 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
       the scored rows are those of the index (``return_train_score=True``), each leaves
       itself out. Codes are ranked by Hamming distance.
     - `HashedNeighbors` with an `AsymmetricNeighbors`: by default it is scored by what
-      it finds, as `HashedNeighbors.score` does. Other metrics and options rank its
+      it finds, as `HashedNeighbors.score` does, and here too rows of the index leave
+      themselves out. Other metrics and options rank its
       codes by Hamming distance.
 
     Parameters

@@ -398,13 +398,17 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     def nbytes_(self) -> int:
         """Bytes that the index holds.
 
-        They include the codes with their columns, the decoder, and what was built for
-        searches so far. Memory-mapped files count.
+        They include the codes with their columns and room to grow, the decoder, and
+        what was built for searches and the look-up of ids so far. Memory-mapped files
+        count.
         """
         store = self._fitted_store()
-        made = map(store.codes_key.get, ("blocks", "lists"))
-        sizes = (it.blocks.nbytes + order.nbytes for it, order, _ in filter(None, made))
-        return store.nbytes + sum(sizes)
+        parts = []
+        for name in "blocks", "lists":
+            codes, order, lists = store.codes_key.get(name) or (None, None, None)
+            if codes is not None:
+                parts += [codes.blocks, order, *(lists or ())[1:]]
+        return store.nbytes + sum(part.nbytes for part in parts)
 
     @property
     def vectors_(self):

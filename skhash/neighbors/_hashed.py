@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.extmath import row_norms
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -29,7 +28,7 @@ from skhash.neighbors.store.kept_file import KeptFile
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
-from skhash.utils.arrays import check_array, unit_rows, validate_data
+from skhash.utils.arrays import are_zero, check_array, unit_rows, validate_data
 from skhash.utils.chunks import row_chunks
 from skhash.utils.steps import steps_of
 
@@ -506,11 +505,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if isinstance(self.keep_vectors, bool):
             return check_array(self._compared(X))
         kept = self._kept_file(X).summed()
-        scaled = unit_rows if metric == "cosine" else check_array
         for rows in row_chunks(len(kept), 16 * kept.shape[1]):
-            given = check_array(self._compared(X[rows]))
-            own, given = scaled(kept.array[rows]), scaled(given)
-            if own.shape != given.shape or not is_close(own, given):
+            part = X[rows]
+            given = self._compared(part)
+            how = {"by_angle": metric == "cosine", "computed": given is not part}
+            if not are_same(kept.array[rows], check_array(given), **how):
                 raise ValueError(
                     f"{self.keep_vectors} holds other rows than X, as the encoder sees "
                     f"them, in rows {rows.start} to {rows.stop - 1}."
@@ -551,7 +550,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             codes, told = pack_bits(bits), (rows, bits)
         decoder, errors = read_decoder(self.decoder_, index.metric), {}
         if decoder.by_angle:
-            errors["errors"] = np.where(row_norms(rows) > 0, 0, np.inf)
+            errors["errors"] = np.where(are_zero(rows), np.inf, 0.0)
         elif decoder.has_numbers:
             errors["errors"] = self.decoder_.reconstruction_error(*told)
         return codes, errors
@@ -590,10 +589,23 @@ def _described(encoder):
     return " ".join(repr(encoder).split())
 
 
-def is_close(own, given):
-    """Return whether each row is that which is given, up to a thousandth of it."""
+def are_same(own, given, by_angle, computed):
+    """Return whether rows are those that are given, up to the rounding to their types.
+
+    by_angle : whether lengths may differ
+    computed : whether they were computed apart, and so may round otherwise
+    """
+    if own.shape != given.shape:
+        return False
+    floats = [part.dtype for part in (own, given) if part.dtype.kind == "f"]
+    coarser = max(floats, key=lambda dtype: np.finfo(dtype).eps, default=None)
+    if by_angle:
+        own, given = unit_rows(own), unit_rows(given)
+    elif not computed:
+        with np.errstate(over="ignore"):
+            return np.array_equal(own.astype(coarser), given.astype(coarser))
     gaps, norms = (np.linalg.norm(part, axis=1) for part in (own - given, given))
-    return bool((gaps <= norms / 1000).all())
+    return bool((gaps <= min(64 * np.finfo(coarser).eps, 1e-3) * norms).all())
 
 
 def seen_by(encoder, X, checks=False):

@@ -1,5 +1,6 @@
 """Decorators that compile the numba kernels of the library."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
@@ -13,6 +14,8 @@ from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from skhash.utils.threads import fork_locks
+
+_warned: set[tuple] = set()
 
 with fork_locks[0]:  # no fork meanwhile
     fork_locks.append(global_compiler_lock)
@@ -54,7 +57,51 @@ def _compiled(function, **options):
     except RuntimeError:  # numba's "no locator available"
         return njit(**options)(function)
     _watch_sources(compiled, Path(function.__code__.co_filename).parent)
+    _survive_its_disk(compiled)
     return compiled
+
+
+def _survive_its_disk(compiled):
+    """Have a kernel compiled anew where a file of it is damaged or cannot be written.
+
+    numba would raise its error from the first call, in each process from then on.
+    """
+    kept = getattr(compiled, "_cache", None)
+    if kept is None:  # without compilation
+        return
+    load, save = kept.load_overload, kept.save_overload
+
+    def load_if_whole(*arguments):
+        try:
+            return load(*arguments)
+        except Exception as error:  # of pickle, it may be any
+            _warn_once("read", kept.cache_path, repr(error))
+        try:
+            kept._cache_file._load_index()
+        except Exception:
+            with suppress(OSError):
+                kept.flush()  # else nothing can be added to it
+        return None
+
+    def save_if_possible(*arguments):
+        try:
+            save(*arguments)
+        except OSError as error:
+            _warn_once("written", kept.cache_path, repr(error))
+
+    kept.load_overload, kept.save_overload = load_if_whole, save_if_possible
+
+
+def _warn_once(done, folder, error):
+    """Warn of the first file of a folder that cannot be read or written."""
+    if (done, folder) not in _warned:
+        _warned.add((done, folder))
+        warnings.warn(
+            f"A compiled kernel in {folder} cannot be {done} ({error}); it is compiled "
+            "anew, which takes seconds. If this comes again, delete its .nbi and .nbc "
+            "files, free the disk, or name another folder by NUMBA_CACHE_DIR.",
+            stacklevel=2,
+        )
 
 
 def _watch_sources(compiled, folder):

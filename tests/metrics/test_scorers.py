@@ -2,9 +2,11 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -298,7 +300,8 @@ def test_neighbor_recall_asks_the_space_of_the_input(digits):
     codes = pipeline.transform(X)
     reduced = pipeline[:-1].transform(X)
     assert scorer(pipeline, X) == recall(codes, X)
-    assert scorer(pipeline, pd.DataFrame(X)) == recall(codes, X)
+    for frame in (pd.DataFrame, partial(pd.DataFrame, dtype=object), pl.DataFrame):
+        assert scorer(pipeline, frame(X)) == recall(codes, X)
     # The same fitted steps: a second fit may differ in rounding, and so in a bit.
     steps = [step for _, step in pipeline.steps]
     index = Index().fit(codes)
@@ -317,7 +320,12 @@ def test_neighbor_recall_of_texts_asks_the_space_of_the_encoder():
     pipeline = make_pipeline(TfidfVectorizer(), Signs(16), Index()).fit(texts)
     vectors = pipeline[0].transform(texts)
     own = recall(pipeline[:-1].transform(texts), vectors.toarray())
-    assert make_neighbor_recall_scorer(5, 20)(pipeline, texts) == pytest.approx(own)
+    scorer = make_neighbor_recall_scorer(5, 20)
+    for rows in (texts, pd.Series(texts), pl.Series(texts), np.array(texts)):
+        assert scorer(pipeline, rows) == pytest.approx(own)
+    column = make_pipeline(FunctionTransformer(np.ravel), *pipeline)
+    for frame in (pd.DataFrame({"text": texts}), pl.DataFrame({"text": texts})):
+        assert scorer(column, frame) == pytest.approx(own)
     results = cross_validate(
         pipeline, texts, cv=3, scoring=make_neighbor_recall_scorer(2, 5),
         error_score="raise",

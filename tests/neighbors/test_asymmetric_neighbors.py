@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from decoded import scores_of_decoded
 from scipy import sparse
+from searches import bytes_held
 from sklearn.neighbors import NearestNeighbors
 
 from skhash.codes import pack_bits
@@ -507,10 +508,15 @@ def test_bytes_are_counted(data):
     words, levels, numbers = 8 * N, 3 * N, 8 * (data.codebook.size + N_FEATURES)
     assert index.nbytes_ == words + levels + numbers
     index.kneighbors(data.queries)
-    if (
-        table_scan.is_fast()
-    ):  # blocks of 512 codes with rows for 3 bytes and 3 of the level
+    if table_scan.is_fast():  # blocks of 512 codes, 3 bytes each and 3 of levels
         assert index.nbytes_ == words + levels + numbers + 512 * 6
+
+
+def test_bytes_of_ids_and_of_room_to_grow_are_counted(data):
+    for ids in (np.arange(N), np.arange(N).astype(str)):
+        index = AsymmetricNeighbors().fit(data.bits, decoder=data.decoder, ids=ids)
+        index.remove(ids[3:5]).partial_fit(data.bits[:1], ids=ids[3:4])
+        assert index.nbytes_ == bytes_held(index)
 
 
 def test_a_codebook_of_bytes_is_held_once(data, tmp_path):

@@ -196,6 +196,40 @@ def test_the_score_is_that_of_what_is_found(data, labels, n_candidates):
     assert scorer(behind, -data.query, query_labels) == score
 
 
+@pytest.mark.parametrize("kind", ["bsr", "coo", "csc", "dia", "dok", "lil"])
+def test_the_score_of_sparse_queries(data, kind):
+    search = HashedNeighbors(ENCODER, AsymmetricNeighbors())
+    search.fit(data.database, data.database_labels)
+    expected = search.score(data.query, data.query_labels)
+    for make in sparse.csr_array, sparse.csr_matrix:
+        rows = make(data.query).asformat(kind)
+        assert search.score(rows, data.query_labels) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("removed", [[], [3, 5]])
+@pytest.mark.parametrize("keep_vectors", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_rows_of_the_index_leave_themselves_out(data, several, keep_vectors, removed):
+    X, y = data.database[:120], data.database_labels[:120]
+    y = np.column_stack([np.eye(10, dtype=int)[y], y % 2]) if several else y
+    index = AsymmetricNeighbors(n_candidates=30 if keep_vectors else None)
+    search = HashedNeighbors(ENCODER, index, keep_vectors=keep_vectors).fit(X, y)
+    search.remove(removed)
+    rest = np.delete(np.arange(len(X)), removed)
+    expected = []
+    for i in rest:
+        others = np.setdiff1d(rest, [i])
+        relevant = (y[i] & y).any(axis=1) if several else y == y[i]
+        k = 30 if keep_vectors else len(others)
+        found = search.kneighbors(X[[i]], k, ids=others, return_distance=False)[0]
+        precisions = np.cumsum(relevant[found]) / np.arange(1, k + 1)
+        most = min(relevant[others].sum(), k)
+        expected.append((precisions * relevant[found]).sum() / most)
+    scorer = make_retrieval_scorer()
+    assert scorer(search, X[rest], y[rest]) == pytest.approx(np.mean(expected))
+    assert search.score(X[rest], y[rest]) > np.mean(expected)
+
+
 @pytest.mark.parametrize("front", [None, StandardScaler()])
 @pytest.mark.parametrize("n_candidates", [None, 30, 15])
 def test_neighbor_recall_is_that_of_the_search(data, front, n_candidates):

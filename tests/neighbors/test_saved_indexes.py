@@ -376,7 +376,7 @@ def test_vectors_that_are_no_numbers(path):
     arrays["_store/vectors"] = np.where(VECTORS > 0, VECTORS, np.nan)
     write(path, manifest, arrays)
     for options in WAYS:
-        with pytest.raises(ValueError, match=r"vector at position \d+ is NaN"):
+        with pytest.raises(ValueError, match=r"vector at position \d+ has no score"):
             answers(load(path, **options))
     del arrays["_store/vectors"]
     write(path, manifest, arrays)

@@ -49,7 +49,7 @@ def package(tmp_path):
     return folder
 
 
-def run(package, **environment):
+def run(package, warns=0, limited=None, **environment):
     """Return what the caller returns in a new process, and whether it was compiled."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, Path(kernels.__file__).parents[1]],
@@ -63,7 +63,9 @@ def run(package, **environment):
         capture_output=True,
         text=True,
         check=True,
+        preexec_fn=limited,
     )
+    assert done.stderr.count("Warning: A compiled kernel in") == warns, done.stderr
     value, from_cache = map(int, done.stdout.split())
     return value, not from_cache
 
@@ -88,6 +90,31 @@ def test_without_a_folder_to_write_to(package):
     for _ in range(2):
         found = run(package, NUMBA_CACHE_DIR=nowhere, XDG_CACHE_HOME=nowhere)
         assert found == (11, True)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "size"), [("*.nbi", 0), ("*.nbc", 100), ("*.nb?", 0)]
+)
+def test_a_damaged_file_is_written_anew(package, suffix, size):
+    """As a machine that loses its power may leave it."""
+    run(package)
+    files = [*(package.parent / "cache").rglob(suffix)]
+    assert len(files) == (4 if suffix == "*.nb?" else 2)
+    for file in files:
+        os.truncate(file, size)
+    assert run(package, warns=1) == (11, True)
+    assert run(package) == (11, False)
+
+
+def test_a_full_disk(package):
+    resource = pytest.importorskip("resource")
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    assert run(package, warns=1, limited=limited) == (11, True)
+    assert run(package) == (11, True)
+    assert run(package) == (11, False)
 
 
 def test_kernels_call_nothing_else():

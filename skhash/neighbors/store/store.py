@@ -116,10 +116,9 @@ class Store:
 
     @property
     def nbytes(self):
-        """The bytes of all columns, and of the decoder."""
-        columns = [self["words"], *self.columns().values()]
-        n_bytes = sum(column.nbytes for column in columns if column is not None)
-        return n_bytes + (0 if self.decoder is None else self.decoder.nbytes)
+        """The bytes of columns with their room to grow, lookup and decoder."""
+        held = *self._rooms.values(), self._lookup, self.decoder
+        return sum(part.nbytes for part in held if part is not None)
 
     @property
     def bytes_beside(self):

@@ -75,8 +75,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     over lengths, so that the first m bits are a code for each length m (Kusupati et
     al., 2022). A sign is +1 with probability ``sigmoid(2 a)`` of its logit a, so that
     its mean is ``tanh(a)``. By default, training replaces the sign by ``tanh(b a)``,
-    with b growing from 1 to 5 over the epochs (Cao et al., 2017), so that gradients of
-    the objective are exact.
+    with b growing from 1 to 5 over the epochs (Cao et al., 2017). Gradients are exact
+    for this relaxation, not for signs.
 
     Parameters
     ----------

@@ -12,11 +12,14 @@ from mutants import read, write
 from numpy.lib import format as npy
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, normalize
 
 from skhash import HashedNeighbors
 from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.persistence.estimators import FILE
+from skhash.quantization import LinearDecoder
 
 X = np.random.default_rng(0).normal(size=(400, 64))
 QUERIES = np.random.default_rng(1).normal(size=(30, 64))
@@ -94,6 +97,48 @@ def test_a_compacted_index_reads_the_file_where_it_lies(file, tmp_path, mmap):
     for verify in (False, True):
         with pytest.raises(ValueError, match="has 399 rows, fewer than when it was"):
             HashedNeighbors.load(tmp_path / "index", mmap=mmap, verify=verify)
+
+
+AXES = np.linalg.qr(np.random.default_rng(2).normal(size=(64, 64)))[0]
+AS_SEEN = [
+    ("euclidean", False, lambda X: X),
+    ("cosine", False, lambda X: 3 * X),
+    ("euclidean", True, lambda X: normalize(X) + 0),
+    ("euclidean", FunctionTransformer(np.dot, kw_args={"b": AXES}), lambda X: X @ AXES),
+]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", "i4"])
+@pytest.mark.parametrize("given", [np.float32, np.float64])
+@pytest.mark.parametrize(("metric", "step", "seen"), AS_SEEN)
+def test_rows_of_the_file_are_those_of_the_fit(file, metric, step, seen, given, dtype):
+    """Up to rounding, however far they are from the origin."""
+    if dtype == "i4" and step:
+        pytest.skip("these are no integers")
+    far = 2048 if dtype == "f2" else 4.2e6
+    rows = (np.round(1000 * X) + far).astype(given)
+    if metric == "euclidean" and not step:  # else they are computed, and round
+        rows[3] = rows[7]
+        rows[3, 0] += 4
+    if dtype == "f2":
+        rows = rows.astype(dtype).astype(given)
+    search = by_vectors(file, metric=metric)
+    if step:
+        search.set_params(decoder=LinearDecoder(n_alternations=0))
+        search.set_params(index__n_candidates=100)
+    if isinstance(step, bool):
+        search.set_params(encoder__normalize=step)
+    else:
+        search.set_params(encoder=make_pipeline(step, search.encoder))
+    kept = seen(rows.astype(float)).astype(dtype)
+    np.save(file, kept)
+    search.fit(rows)
+    swapped = kept.copy()
+    swapped[[3, 7]] = kept[[7, 3]]
+    for other in (kept[::-1], swapped):
+        np.save(file, other)
+        with pytest.raises(ValueError, match="holds other rows than X"):
+            search.fit(rows)
 
 
 @pytest.mark.parametrize(
