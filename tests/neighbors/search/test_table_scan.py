@@ -53,7 +53,7 @@ def expected_nearest(scores, k):
 def expected_within(scores, radius):
     for own in scores:
         order = np.argsort(own, kind="stable")
-        order = order[own[order] <= np.float32(radius)]
+        order = order[own[order] <= radius]
         yield own[order], order
 
 
