@@ -15,7 +15,7 @@ from numba.core.dispatcher import Dispatcher
 
 import skhash
 from skhash.codes import packed_to_words
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
     mean_average_precision_score,
     ndcg_at_k_score,
@@ -28,6 +28,7 @@ from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.searcher import ALGORITHMS
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._binary import BinaryUnits
+from skhash.quantization import LinearDecoder
 
 N_FEATURES = 5
 REACHES = {"nearest": 9, "within": 3}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import skhash
-from skhash import HashedNeighbors, linear, neighbors
+from skhash import HashedNeighbors, linear, neighbors, quantization
 from skhash.persistence.state import MODULES, known_class
 from skhash.training import BaseNeuralHasher
 
@@ -18,6 +18,7 @@ Y = np.arange(60) % 3
 BITS = (X > np.median(X, axis=0)).astype(np.uint8)
 IDS = np.array([f"row {i}" for i in range(60)])
 CODES = np.tile(BITS, (5, 2))
+QUICK = {"n_alternations": 1, "n_restarts": 1}
 TRAINED = {"n_bits": 5, "max_epochs": 1}
 
 
@@ -36,10 +37,13 @@ def asymmetric(d, **what):
 
 
 def decoder(d, block_bits):
-    decoder = linear.LinearDecoder(
-        block_bits=block_bits, n_alternations=1, n_restarts=1
-    )
+    decoder = quantization.LinearDecoder(block_bits=block_bits, **QUICK)
     return decoder.fit(np.tile(d.X, (5, 1)), np.tile(d.bits, (5, 2)))
+
+
+def quantizer(d, n_copies):
+    quantizer = skhash.AdditiveQuantizer(2, **QUICK, **d.seed)
+    return quantizer.fit(np.tile(d.X, (n_copies, 1)))
 
 
 def clusters(d):
@@ -67,8 +71,9 @@ MAKERS = {
     **{
         name: lambda d, name=name: getattr(linear, name)(5, **d.seed).fit(d.X, d.y)
         for name in linear.__all__
-        if name != "LinearDecoder"
     },
+    "AdditiveQuantizer": lambda d: quantizer(d, 5),
+    "AdditiveQuantizer of half bytes": lambda d: quantizer(d, 1),
     "LinearDecoder": lambda d: decoder(d, 1),
     "LinearDecoder of nibbles": lambda d: decoder(d, 4),
     "LinearDecoder of bytes": lambda d: decoder(d, 8),
@@ -100,7 +105,7 @@ MAKERS = {
     "HashedNeighbors": lambda d: HashedNeighbors(
         linear.PCAHash(5),
         neighbors.AsymmetricNeighbors(3, n_candidates=20, n_jobs=1),
-        decoder=linear.LinearDecoder(n_alternations=1, n_restarts=1),
+        decoder=quantization.LinearDecoder(**QUICK),
     ).fit(d.X, d.y, ids=d.ids),
 }
 
@@ -130,6 +135,9 @@ def answers(estimator):
     if hasattr(estimator, "refine"):
         bits = CODES[:60, : estimator.n_bits_]
         return [estimator.inverse_transform(bits), estimator.refine(X, bits)]
+    if isinstance(estimator, skhash.AdditiveQuantizer):
+        codes = estimator.transform(X)
+        return [codes, estimator.inverse_transform(codes)]
     if hasattr(estimator, "predict_proba"):
         return [estimator.predict(X), estimator.predict_proba(X)]
     if isinstance(estimator, neighbors.HammingNeighbors):
@@ -167,8 +175,8 @@ def use(estimator, whole, folder, without=()):
 def arguments(estimator, method):
     """Return what may be given to a method, by the names of parameters."""
     is_index = hasattr(estimator, "packed_codes_")
-    n_bits = getattr(estimator, "n_bits_", None) or estimator._n_features_out
-    codes = CODES[:60, : estimator.n_features_in_ if is_index else n_bits]
+    n_columns = getattr(estimator, "_n_features_out", None) or estimator.n_bits_
+    codes = CODES[:60, : estimator.n_features_in_ if is_index else n_columns]
     takes_codes = is_index or method == "inverse_transform"
     given = {"X": codes if takes_codes else X, "y": Y, "bits": codes, "codes": codes}
     given |= {"n_bits": 3, "expected_queries": 9}

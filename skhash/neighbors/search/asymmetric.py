@@ -1,5 +1,6 @@
 """Asymmetric scores: queries stay real-valued, and codes are decoded."""
 
+import math
 from numbers import Integral
 
 import numpy as np
@@ -149,19 +150,16 @@ def to_distances(scores, metric):
 def largest_score(radius, metric, dtype):
     """Return the largest score of a float type whose distance is at most `radius`."""
     limits, radius = np.finfo(dtype), float(radius)
-    most = radius * abs(radius) if metric == "euclidean" else radius
-    score = dtype.type(np.clip(most, float(limits.min), float(limits.max)))
-
-    def is_within(score):
-        root = np.sqrt(max(0.0, float(score))) if metric == "euclidean" else score
-        return root <= radius
-
-    if score < 0 and metric == "euclidean":
+    if metric == "euclidean" and radius < 0:
         return dtype.type(-1)
-    while not is_within(score):
+    most, distance = radius, float
+    if metric == "euclidean":
+        most, distance = radius * radius, math.sqrt
+    score = dtype.type(np.clip(most, float(limits.min), float(limits.max)))
+    while score > limits.min and distance(score) > radius:
         score = np.nextafter(score, limits.min)
-    while score < limits.max and is_within(after := np.nextafter(score, limits.max)):
-        score = after
+    while score < limits.max and distance(np.nextafter(score, limits.max)) <= radius:
+        score = np.nextafter(score, limits.max)
     return score
 
 
