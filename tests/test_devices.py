@@ -91,7 +91,9 @@ def reports(device):
 
 
 def audited(device):
-    result = audit(X, Y, n_bits=[8], methods=["sgh", "itq"], n_neighbors=5, device=device)
+    result = audit(
+        X, Y, n_bits=[8], methods=["sgh", "itq"], n_neighbors=5, device=device
+    )
     yield np.array([[row.recall, row.recall_reranked] for row in result.rows])
 
 
