@@ -178,8 +178,8 @@ def fit_by_arrays(codebook, offset):
 
 
 def of_reports():
-    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca", "residual"]}
-    yield skhash.audit, audited | {"k": 3, "rescore": 5}
+    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca", "bytes"]}
+    yield skhash.audit, audited | {"n_neighbors": 3, "rerank": 5}
     classifier = skhash.SBNClassifier((6,), max_epochs=1, random_state=0)
     weighed = {"X": X, "y": Y, "sample_weight": np.ones(len(X))}
     yield classifier.fit, weighed

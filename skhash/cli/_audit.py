@@ -122,7 +122,7 @@ def _print(arguments, result: AuditResult, name) -> None:
         print_text(line)
     reading, given = texts.reading_of(arguments.vectors)
     usage = f"search = {result.usage_of(**given)}"
-    print("Use:", "; ".join([*result.imports, reading, usage]))  # to be copied
+    print("Use:", "; ".join([reading, *result.imports, usage]))  # to be copied
     for line in (*result.alternatives, texts.caution(settings)):
         print_text(line)
 

@@ -123,11 +123,13 @@ class TestEvidence:
         added = ((X - decoded) ** 2).sum(axis=1) / 4
         beside = numbers_of(decoded, real.encoder.offset_, False, added)
         share = 2.0 ** -(real.encoder.distance_bits_ + 1)
+        shown = iter(Page(real.to_html()).find("figure", "hit"))
         for example in real.evidence.examples:
             for hit in example.neighbors:
                 squared = ((X[example.row] - decoded[hit.row]) ** 2).sum()
                 expected, rounded = squared + added[hit.row], beside[hit.row] * share
                 assert hit.score**2 == pytest.approx(expected, abs=rounded + 1e-3)
+                assert f" {hit.score:.4g} estimated distance" in next(shown)["title"]
 
     def test_rows_are_kept_as_they_were_given(self, X, monkeypatch):
         found = audited(X, **SMALL, metric="cosine").evidence
