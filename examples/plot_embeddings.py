@@ -66,7 +66,7 @@ np.save(folder / "vectors.npy", model.transform(texts).astype(np.float16))
 
 vectors = np.load(folder / "vectors.npy", mmap_mode="r")
 print(vectors.shape, vectors.dtype)
-compared = {"n_bits": [32, 64], "methods": ["residual", "itq", "sign"]}
+compared = {"n_bits": [32, 64], "methods": ["bytes", "itq", "sign"]}
 result = skhash.audit(vectors, **compared, metric="cosine")
 print(f"{result.choice}: {result.reason}")
 
