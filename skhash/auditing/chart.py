@@ -36,7 +36,7 @@ def draw_recall(result, ax=None):
         for search in reversed(SEARCHES):
             own = [one for one in choices if one.row.method not in PEERS]
             if own := [one for one in own if one.row.search == search]:
-                _draw_search(ax, own, search, settings["rerank"] * is_reranked)
+                _draw_search(ax, own, search, (settings["rerank"] or 0) * is_reranked)
         for method, mark in PEER_MARKS.items():
             own = [one for one in choices if one.row.method == method]
             own = [one for one in own if one.row.search == "asymmetric"]

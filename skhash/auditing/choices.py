@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from skhash.auditing.evidence import spread
 from skhash.auditing.measure import AuditRow
-from skhash.codes import packed_width
 
 # Names of searches in texts.
 SEARCHES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
@@ -37,7 +36,7 @@ class Choice:
 def name_of(method, n_bits=None) -> str:
     """Return the name of the codes of a method, for texts."""
     if method == "bytes":
-        return f"codes of {packed_width(n_bits)} bytes"
+        return f"codes of {n_bits // 8} bytes"
     return method if n_bits is None else f"{method} at {n_bits} bits"
 
 

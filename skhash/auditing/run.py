@@ -199,7 +199,7 @@ def _settings(task, seed) -> dict:
 def _make(method, n_bits, metric, device, random_state):
     """Return a quantizer, or an encoder for this metric, with defaults otherwise."""
     if method == "bytes":
-        return AdditiveQuantizer(packed_width(n_bits))
+        return AdditiveQuantizer(n_bits // 8)
     options = {"normalize": metric == "cosine"}
     if method == "neighbor":
         options["metric"] = metric
@@ -237,10 +237,11 @@ class _Run:
         """Measure all methods and lengths; those that fail are skipped."""
         self._n_bits = n_bits
         asked = [
-            (method, bits)
+            (method, 8 * packed_width(bits) if method == "bytes" else bits)
             for method in methods
             for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
         ]
+        asked = list(dict.fromkeys(asked))
         for number, one in enumerate(asked):
             step = f"{name_of(*one)} ({number + 1} of {len(asked)})"
             self.progress(step, self.result(asked[number:]))

@@ -136,8 +136,8 @@ def _print_table(result, name, n_rows) -> None:
     print()
     if len(rows) < len(result.rows):
         print_text(
-            f"The recommended search, and others of {len(result.rows)} than which none "
-            "finds more in as little memory; --all prints all."
+            "The recommended search, then those that no other beats in both memory and "
+            f"recall; --all prints all {len(result.rows)}."
         )
     print_text(texts.how_measured(settings))
     print_text(LEGEND.format(k=settings["n_neighbors"]))
