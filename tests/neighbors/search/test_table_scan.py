@@ -300,7 +300,10 @@ def test_fewer_live_codes_than_neighbours():
     expected = expected_nearest(np.where(live, scores, np.float32(np.inf)), 80)
     index = AsymmetricNeighbors(packed=True).fit(codes, decoder=decoder)
     scorer = index._scorer(index._store)
-    found = table_scan.nearest(scorer, scorer.read_queries(queries, "X"), 80, live)
+    squares, found = table_scan.nearest(
+        scorer, scorer.read_queries(queries, "X"), 80, live
+    )
+    found = np.sqrt(squares.astype(float)), found
     assert_same([it[:, :70] for it in found], [it[:, :70] for it in expected])
     assert (found[0][:, 70:] == np.inf).all()
 
