@@ -32,11 +32,12 @@ ARRAYS = ("codes", "blocks", *COLUMNS, "codebook", "offset", *CLUSTERS)
 
 def write_store(store) -> tuple[dict, dict]:
     """Return the arrays of a store by name, and its values for JSON."""
-    arrays, scoring = store.columns(), None
+    # The codes come first, as the first array begins with a line of the cache.
     if store.decoder is None:
-        arrays["codes"] = store["words"].view(np.uint8)
+        arrays = {"codes": store["words"].view(np.uint8)}
     else:
-        arrays["blocks"] = store["blocks"].whole
+        arrays = {"blocks": store["blocks"].whole}
+    arrays, scoring = arrays | store.columns(), None
     values = {"n": store.n, "n_bytes": store.n_bytes}
     vectors = arrays.get("vectors")
     if isinstance(vectors, KeptFile):
