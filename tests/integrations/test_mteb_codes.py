@@ -19,7 +19,7 @@ def test_scores_are_those_of_decoded_codes(script):
     n, n_queries = len(data.database), 40
     task = script.SameLabel(data, n_queries)
     database, queries = task.rows[:n], task.rows[n:]
-    quantizer = script.AdditiveQuantizer(2).fit(normalize(database))
+    quantizer = script.AdditiveQuantizer(3).fit(normalize(database))
     model = script.LearnedCompression(script.Rows(task.rows), quantizer)
     codes = quantizer.transform(normalize(database))
     decoded = quantizer.inverse_transform(codes)
