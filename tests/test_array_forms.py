@@ -25,7 +25,8 @@ import skhash
 from skhash import codes, export, metrics, neighbors
 from skhash.distributed import ShardedNeighbors
 from skhash.gradients import gradient_report
-from skhash.linear import LinearDecoder, PCAHash
+from skhash.linear import PCAHash
+from skhash.quantization import LinearDecoder
 
 X = np.abs(training_data())[:40].astype(np.float32)
 Y, ROWS = np.arange(len(X)) % 3, np.arange(len(X))
@@ -151,6 +152,13 @@ def of_decoders():
                 yield method, {"X": X}
     arrays = {"codebook": DECODER.codebook_, "offset": DECODER.offset_}
     yield fit_by_arrays, arrays
+    quantizer = skhash.AdditiveQuantizer(2, n_alternations=1).fit(X)
+    coded = quantizer.transform(X)
+    for method in (quantizer.transform, quantizer.score):
+        yield method, {"X": X}
+    yield quantizer.inverse_transform, {"X": coded}
+    yield quantizer.reconstruction_error, {"X": X, "codes": coded}
+    yield quantizer.fit, {"X": X}
 
 
 def of_vectors():
@@ -170,8 +178,8 @@ def fit_by_arrays(codebook, offset):
 
 
 def of_reports():
-    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca", "residual"]}
-    yield skhash.audit, audited | {"k": 3, "rescore": 5}
+    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca", "bytes"]}
+    yield skhash.audit, audited | {"n_neighbors": 3, "rerank": 5}
     classifier = skhash.SBNClassifier((6,), max_epochs=1, random_state=0)
     weighed = {"X": X, "y": Y, "sample_weight": np.ones(len(X))}
     yield classifier.fit, weighed
@@ -238,7 +246,7 @@ def arrays_of(function):
 
 
 @pytest.mark.filterwarnings("ignore:.* bits are the same")
-def test_masks_are_refused():
+def test_masks_and_numbers_that_numpy_lacks_are_refused():
     asked = set()
     for call, values in chain.from_iterable(room() for room in ROOMS):
         for name, value in values.items():
@@ -246,6 +254,10 @@ def test_masks_are_refused():
                 masked = np.ma.array(value, mask=np.zeros(value.shape, dtype=bool))
                 with pytest.raises(ValueError, match="masked array"):
                     call(**values | {name: masked})
+                if value.dtype.kind != "U" and call is not gradient_report:  # by torch
+                    tensor = torch.tensor(value).bfloat16()
+                    with pytest.raises(TypeError, match="tensor.float()"):
+                        call(**values | {name: tensor})
                 asked.add((getattr(call, "__qualname__", None), name))
         call(**values)
     for name, function in public_functions():

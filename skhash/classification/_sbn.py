@@ -28,7 +28,7 @@ from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import (
     as_array,
     check_magnitude,
-    refusing_masks,
+    refusing_unreadable,
     validate_data,
 )
 from skhash.utils.targets import encoded_targets
@@ -443,7 +443,7 @@ class SBNClassifier(
         network = self._network(self.det_statistics_)
         return DeterministicNetwork.of(network, self.classes_, self.mean_, self.scale_)
 
-    @refusing_masks
+    @refusing_unreadable
     def score(self, X, y, sample_weight=None) -> float:
         """Return the share of rows whose class is predicted.
 

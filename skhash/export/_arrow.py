@@ -19,7 +19,8 @@ def to_arrow(codes, *, ids=None, n_bits=None):
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
-        Integers or strings. By default the ids of the index, or positions.
+        Integers or strings, no two alike. By default the ids of the index, or
+        positions.
     n_bits : int, default=None
         Length of the codes. By default that of the index, where it is known, else all
         bits of the bytes.
@@ -30,8 +31,8 @@ def to_arrow(codes, *, ids=None, n_bits=None):
         Columns ``id`` and ``code``, of bytes of fixed size, the first bit highest. Of
         an index with a decoder also ``term`` and, for angles, ``factor``, float32:
         the score of a code is ``factor * sum + term``, with the sum of what its bytes
-        have in `score_tables`. The length of the codes is in the metadata of the
-        schema.
+        have in `score_tables`; of Euclidean distances it is the square. The length of
+        the codes is in the metadata of the schema.
 
     Raises
     ------

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from skhash.export._bytes import reverse_bits
-from skhash.export._source import import_engine, integer_ids, read_source
+from skhash.export._source import import_engine, read_source, whole_ids
 
 
 def to_faiss(codes, *, ids=None):
@@ -16,7 +16,8 @@ def to_faiss(codes, *, ids=None):
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
-        Integers. By default the ids of the index, or positions.
+        Integers of at least 0, no two alike; faiss returns -1 where it finds nothing.
+        By default the ids of the index, or positions.
 
     Returns
     -------
@@ -30,7 +31,7 @@ def to_faiss(codes, *, ids=None):
     ImportError
         If faiss is not installed.
     ValueError
-        If ids are no integers.
+        If ids are no integers, negative, or alike.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def to_faiss(codes, *, ids=None):
     faiss = import_engine("faiss", "faiss-cpu")
     packed, ids, _ = read_source(codes, ids)
     index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * packed.shape[1]))
-    index.add_with_ids(np.ascontiguousarray(packed), integer_ids(ids, "faiss"))
+    index.add_with_ids(np.ascontiguousarray(packed), whole_ids(ids, "faiss"))
     return index
 
 
@@ -55,7 +56,8 @@ def to_usearch(codes, *, ids=None, **parameters):
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
-        Integers of at least 0. By default the ids of the index, or positions.
+        Integers of at least 0, no two alike. By default the ids of the index, or
+        positions.
     **parameters
         Of ``usearch.index.Index``, such as ``connectivity``.
 
@@ -70,7 +72,7 @@ def to_usearch(codes, *, ids=None, **parameters):
     ImportError
         If usearch is not installed.
     ValueError
-        If ids are no integers, or negative.
+        If ids are no integers, negative, or alike.
 
     Examples
     --------
@@ -82,9 +84,7 @@ def to_usearch(codes, *, ids=None, **parameters):
     """
     usearch = import_engine("usearch.index", "usearch")
     packed, ids, _ = read_source(codes, ids)
-    ids = integer_ids(ids, "usearch")
-    if len(ids) and ids.min() < 0:
-        raise ValueError(f"usearch has ids of at least 0, got {ids.min()}.")
+    ids = whole_ids(ids, "usearch")
     index = usearch.Index(
         ndim=8 * packed.shape[1],
         metric=usearch.MetricKind.Hamming,
@@ -113,12 +113,13 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     table : str, default="codes"
         The name of the table, of letters, digits and underscores.
     ids : array-like of shape (n_samples,), default=None
-        Integers or strings. By default the ids of the index, or positions.
+        Integers or strings, no two alike. By default the ids of the index, or
+        positions.
 
     Raises
     ------
     ValueError
-        If the name of the table is invalid.
+        If the name of the table is invalid, or ids are as no index has them.
     sqlite3.OperationalError
         If the table exists, or sqlite-vec is not loaded. Nothing is written then.
 

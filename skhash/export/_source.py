@@ -12,7 +12,7 @@ from skhash.neighbors import (
     HashedNeighbors,
 )
 from skhash.neighbors.store.decoder import read_decoder
-from skhash.utils.arrays import as_array
+from skhash.neighbors.store.ids import IdLookup, read_ids
 
 # Names of the items of a code in tables, see `Decoder.items`.
 ITEMS = ("term", "factor")
@@ -35,13 +35,13 @@ def read_source(codes, ids=None, n_bits=None):
     Returns
     -------
     packed : ndarray of shape (n_samples, n_bytes), uint8
-    ids : ndarray of shape (n_samples,)
+    ids : ndarray of shape (n_samples,), int64 or str
     n_bits : int
 
     Raises
     ------
     ValueError
-        If there are not as many ids as codes, or bits are set behind `n_bits`.
+        If an index would refuse the ids, or bits are set behind `n_bits`.
     """
     index = fitted_index(codes)
     if index is not None:
@@ -59,12 +59,8 @@ def read_source(codes, ids=None, n_bits=None):
         ids = np.arange(len(packed)) if ids is None else ids
     if n_bits is None:
         n_bits = 8 * packed.shape[1]
-    packed, ids = check_packed(packed, n_bits), as_array(ids)
-    if ids.shape != (len(packed),):
-        raise ValueError(
-            f"There are {len(packed)} codes and ids of shape {ids.shape}; give one id "
-            "a code."
-        )
+    packed, ids = check_packed(packed, n_bits), read_ids(ids, packed)
+    IdLookup().add(ids, np.arange(len(ids)), None)  # refuses one that occurs twice
     return packed, ids, n_bits
 
 
@@ -120,14 +116,15 @@ def fitted_index(source):
     return source
 
 
-def integer_ids(ids, engine):
-    """Return ids as int64, or raise ``ValueError`` if `engine` cannot hold them."""
-    if ids.dtype.kind not in "iu":
+def whole_ids(ids, engine):
+    """Return ids, or raise ``ValueError`` if `engine` cannot hold them."""
+    wrong = ids if ids.dtype.kind == "U" else ids[ids < 0]
+    if len(wrong):
         raise ValueError(
-            f"{engine} has integer ids only, got {ids[:1].tolist()}; export with "
-            "ids=range(n) and keep the strings beside it."
+            f"{engine} has integer ids of at least 0 only, got {wrong[0].item()!r}; "
+            "export with ids=range(n) and keep your ids beside it."
         )
-    return ids.astype(np.int64)
+    return ids
 
 
 def import_engine(module, package):

@@ -57,7 +57,8 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     file : text file
         Any object with a ``write`` method. It is written in chunks.
     ids : array-like of shape (n_samples,), default=None
-        Integers or strings. By default the ids of the index, or positions.
+        Integers or strings, no two alike. By default the ids of the index, or
+        positions.
     n_bits : int, default=None
         Length of the codes. By default that of the index, where it is known, else all
         bits of the bytes.
@@ -65,7 +66,8 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     Raises
     ------
     ValueError
-        If bits behind `n_bits` are set, or there are not as many ids as codes.
+        If bits behind `n_bits` are set, or ids are as no index has them: mixed, alike,
+        with NUL, or not as many as codes.
 
     Examples
     --------

@@ -221,7 +221,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
             In the format of `fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels, if the codes before have labels, and only then.
+            Labels of the same type, if the codes before have labels, and only then.
         ids : array-like of shape (n_samples,), default=None
             Ids, if the codes before have ids, and only then. The id of a code that was
             removed may be given again.

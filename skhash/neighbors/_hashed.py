@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.extmath import row_norms
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -37,6 +36,7 @@ from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skhash.utils.arrays import (
+    are_zero,
     check_array,
     is_numeric,
     unit_rows,
@@ -651,7 +651,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         decoder, errors = read_decoder(self._decoder, index.metric), None
         _, seen = seen_by(self.encoder_, rows)
         if decoder.by_angle:
-            errors = np.where(row_norms(seen) > 0, 0, np.inf)
+            errors = np.where(are_zero(seen), np.inf, 0.0)
         elif decoder.has_numbers:
             given = np.unpackbits(codes, axis=1, count=decoder.n_bits)
             given = codes if quantizer_of(self.encoder_) is not None else given

@@ -1,6 +1,7 @@
 """The base of the indexes: adding, removing, saving and loading codes."""
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -355,6 +356,7 @@ def score_search(search, X, y):
 
     index = search.index_
     store = _labelled_store(index)
+    X = X.tocsr() if sparse.issparse(X) else X  # other formats have no slices
     n_found = min(store.n_live, search.rerank or store.n)
     found = [
         search.kneighbors(X[rows], n_found, return_distance=False)

@@ -183,7 +183,7 @@ def _batches(blocks, size):
 
 
 def _words(codes, packed):
-    if np.ndim(codes) == 1 and len(codes):
+    if np.ndim(codes) == 1:
         packed_codes = _read_hashes(as_array(codes, dtype=object).tolist())
     else:
         packed_codes = check_packed(codes) if packed else pack_bits(codes)
@@ -192,12 +192,15 @@ def _words(codes, packed):
 
 def _read_hashes(hashes):
     """Return packed codes of hex strings of one length, or of integers."""
-    if all(isinstance(one, str) for one in hashes) and len(set(map(len, hashes))) == 1:
+    if not hashes:
+        return np.empty((0, 1), dtype=np.uint8)
+    if all(isinstance(one, str) and 0 < len(one) == len(hashes[0]) for one in hashes):
         n_bytes = packed_width(4 * len(hashes[0]))
         digits = "".join(one.zfill(2 * n_bytes) for one in hashes)
-    elif all(type(one) is int and one >= 0 for one in hashes):
-        n_bytes = packed_width(max(1, *(one.bit_length() for one in hashes)))
-        digits = "".join(f"{one:0{2 * n_bytes}x}" for one in hashes)
+    elif all(_is_whole(one) and one >= 0 for one in hashes):
+        integers = list(map(int, hashes))  # those of NumPy too
+        n_bytes = packed_width(max(1, *map(int.bit_length, integers)))
+        digits = "".join(f"{one:0{2 * n_bytes}x}" for one in integers)
     else:
         raise ValueError(
             "Hashes are hex strings of one length, or integers of at least 0, got "
@@ -209,6 +212,10 @@ def _read_hashes(hashes):
     except ValueError:  # bytes are missing where a hash has spaces
         wrong = next(one for one in hashes if not set(hexdigits).issuperset(one))
         raise ValueError(f"Hashes are of hexadecimal digits, got {wrong!r}.") from None
+
+
+def _is_whole(one):
+    return isinstance(one, Integral) and not isinstance(one, bool)
 
 
 def _pair_blocks(words, n_planes, radius, n_jobs):

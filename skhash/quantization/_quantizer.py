@@ -78,7 +78,8 @@ class AdditiveQuantizer(
     n_parts_ : int
         Parts of the code that are fitted by themselves: see the notes.
     error_ : float
-        Mean squared error of the rows that `fit` saw, by their last codes.
+        Mean squared error of the rows that `fit` saw, by the codes that it ended with.
+        With few rows, the codes that `transform` finds for them are farther.
     length_bits_, distance_bits_ : int
         Bits of the fraction of a float that suffice for the length of a decoded vector,
         and for its squared distance from the offset, where searches keep these: with
@@ -290,17 +291,15 @@ class AdditiveQuantizer(
         return np.hstack(codes)
 
     def _values_of(self, codes):
-        n_blocks = len(self.codebook_)
-        return block_values(
-            check_packed(codes, self.n_bits_), self.block_bits_, n_blocks
-        )
+        codes = check_packed(codes, self.n_bits_)
+        return block_values(codes, self.block_bits_, len(self.codebook_))
 
     def _check_saved(self):
         super()._check_saved()
-        if self.n_parts_ > len(self.codebook_):
-            raise ValueError(
-                f"n_parts_ is {self.n_parts_}, of {len(self.codebook_)} blocks."
-            )
+        of_bytes = self.block_bits_ > 1 and self.n_bits_ % 8 == 0
+        if not of_bytes or self.n_parts_ > len(self.codebook_):
+            about = f"{self.n_bits_} bits in {self.n_parts_} parts"
+            raise ValueError(f"Codes of {about} are no bytes of a quantizer.")
 
     @property
     def _n_features_out(self):

@@ -173,6 +173,12 @@ class HashNet(NeuralNet):
         )
         self.initialize()
 
+    def __deepcopy__(self, memo):
+        """Copy without skorch's pickle, which moves states of generators to CUDA."""
+        memo[id(self)] = other = object.__new__(type(self))
+        vars(other).update(copy.deepcopy(vars(self), memo))
+        return other
+
     def start_phase(self, phase, n_epochs):
         """Start optimizer and schedule afresh, for so many epochs."""
         if phase:

@@ -26,23 +26,26 @@ SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
 ORDINARY_EXPONENT = 10
 
 
-def check_unmasked(array):
-    """Return `array`, or raise ValueError if it is masked."""
+def check_readable(array):
+    """Return `array`, or raise an error if NumPy would drop its mask or not read it."""
     if isinstance(array, np.ma.MaskedArray):
         raise ValueError(
             "A masked array would lose its mask here; pass array.filled(...), or only "
             "the rows that are whole."
         )
+    dtype = str(getattr(array, "dtype", ""))
+    if dtype.startswith(("torch.bfloat16", "torch.float8")):
+        raise TypeError(f"NumPy cannot read a tensor of {dtype}; pass tensor.float().")
     return array
 
 
-def refusing_masks(function):
-    """Wrap a function so that masked arguments raise ValueError."""
+def refusing_unreadable(function):
+    """Wrap a function so that it raises for masked arguments, and for bfloat16."""
 
     @wraps(function)
     def checked(*args, **kwargs):
         for value in (*args, *kwargs.values()):
-            check_unmasked(value)
+            check_readable(value)
         return function(*args, **kwargs)
 
     return checked
@@ -93,11 +96,11 @@ def in_numpy(function):
     return checked
 
 
-as_array = refusing_masks(np.asarray)
-check_array = refusing_masks(keeping_float64(in_numpy(_check_array), 0))
-check_sample_weight = refusing_masks(_sklearn.check_sample_weight)
-column_or_1d = refusing_masks(in_numpy(_column_or_1d))
-validate_data = refusing_masks(keeping_float64(in_numpy(_validate_data), 1))
+as_array = refusing_unreadable(np.asarray)
+check_array = refusing_unreadable(keeping_float64(in_numpy(_check_array), 0))
+check_sample_weight = refusing_unreadable(_sklearn.check_sample_weight)
+column_or_1d = refusing_unreadable(in_numpy(_column_or_1d))
+validate_data = refusing_unreadable(keeping_float64(in_numpy(_validate_data), 1))
 
 
 def validate_rows(estimator, X, *, all_finite=True, **options):
@@ -166,6 +169,20 @@ def unit_rows(X, norm="l2"):
     return normalize(with_safe_squares(X), norm=norm)
 
 
+def are_zero(X):
+    """Return whether each row holds zeros alone, of any magnitude, (n_samples,).
+
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    """
+    return largest_magnitudes(X if sparse.issparse(X) else as_array(X)) == 0
+
+
+def largest_magnitudes(X):
+    """Return the largest magnitude of each row, (n_samples,)."""
+    largest = abs(X).max(axis=1)
+    return largest.toarray().ravel() if sparse.issparse(X) else largest
+
+
 def with_safe_squares(X):
     """Return rows times powers of two, so that squares neither overflow nor vanish.
 
@@ -175,9 +192,7 @@ def with_safe_squares(X):
     ----------
     X : {ndarray, CSR matrix} of shape (n_samples, n_features), float32 or float64
     """
-    largest = abs(X).max(axis=1)
-    largest = largest.toarray().ravel() if sparse.issparse(X) else largest
-    exponents = np.frexp(largest)[1]
+    exponents = np.frexp(largest_magnitudes(X))[1]
     exponents[np.abs(exponents) <= ORDINARY_EXPONENT] = 0
     return times_powers_of_two(X, -exponents) if exponents.any() else X
 

@@ -363,6 +363,47 @@ def ask(index, method, queries):
     return getattr(index, method)(*arguments)
 
 
+LARGE = 2**60 + 1
+
+
+@pytest.mark.parametrize(
+    ("some", "others"),
+    [
+        ([1, 2], ["1", "b"]),
+        (["1", "b"], [1, 2]),
+        ([LARGE, 2], np.array([2**63 + 1, 2], dtype=np.uint64)),
+        (np.array([LARGE, 2], dtype=np.uint64), [1, 2]),
+        ([1.5, 2], [LARGE, 2]),
+        ([LARGE, 2], [1.5, 2]),
+        ([True, False], [1, 2]),
+        (["1", "b"], [True, False]),
+        (["1", "b"], np.array(["c", 3], dtype=object)),
+    ],
+)
+def test_labels_that_would_change_are_refused(some, others):
+    index = HammingNeighbors().fit([[0, 1]] * 2, some)
+    with pytest.raises(ValueError, match="give labels of one type"):
+        index.partial_fit([[0, 1]] * 2, others)
+    assert index.y_.tolist() == list(some)
+
+
+@pytest.mark.parametrize(
+    ("some", "others"),
+    [
+        (np.array([1, 2], dtype=np.int32), np.array([LARGE, 255])),
+        (np.array([LARGE, 2]), np.array([1, 255], dtype=np.uint8)),
+        (np.array([0.1, 2], dtype=np.float32), np.array([0.1, 2])),
+        (np.array(["1", "b"]), np.array(["longer", "b"])),
+        (np.array(["1", "b"]), np.array(["longer", "b"], dtype=object)),
+    ],
+)
+def test_labels_of_other_sizes_stay_what_they_are(some, others):
+    for first, second in ((some, others), (others, some)):
+        index = HammingNeighbors().fit([[0, 1]] * 2, first)
+        index.partial_fit([[0, 1]] * 2, second)
+        assert index.y_.tolist() == [*first.tolist(), *second.tolist()]
+
+
 @pytest.mark.parametrize("method", [*QUERY_METHODS, "partial_fit"])
 @pytest.mark.parametrize("fitted_packed", [False, True])
 def test_codes_of_another_width_reach_no_kernel(method, fitted_packed):

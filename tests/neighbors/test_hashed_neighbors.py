@@ -267,6 +267,16 @@ def test_the_score_is_that_of_what_is_found(data, labels, rerank):
     assert scorer(behind, -data.query, query_labels) == score
 
 
+@pytest.mark.parametrize("kind", ["bsr", "coo", "csc", "dia", "dok", "lil"])
+def test_the_score_of_sparse_queries(data, kind):
+    search = HashedNeighbors(ENCODER, AsymmetricNeighbors())
+    search.fit(data.database, data.database_labels)
+    expected = search.score(data.query, data.query_labels)
+    for make in sparse.csr_array, sparse.csr_matrix:
+        rows = make(data.query).asformat(kind)
+        assert search.score(rows, data.query_labels) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("removed", [[], [3, 5]])
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("several", [False, True])

@@ -150,6 +150,10 @@ def test_hashes_are_codes(n_bits):
     integers = [int("".join(map(str, code)), 2) for code in codes]
     strings = [f"{one:0{n_bits // 4}X}" for one in integers]
     forms = [integers, strings, np.array(strings)]
+    if n_bits <= 64:
+        forms.append(
+            [np.uint64(one) if i % 2 else one for i, one in enumerate(integers)]
+        )
     forms += [np.array(integers, dtype=np.uint64)] if n_bits <= 64 else []
     expected, own = expected_pairs(codes, radius), expected_groups(codes, radius)
     firsts = [own.tolist().index(group) for group in own]
@@ -163,13 +167,15 @@ def test_hashes_are_codes(n_bits):
 
 
 REFUSED = {
-    "Hashes are": [["abc", "a"], [-1, 2], [1.5], [True], ["ab", None]],
+    "Hashes are": [
+        *(["abc", "a"], [-1, 2], [1.5], [True], ["ab", None]),
+        *([np.int64(-1)], [np.True_], ["", ""], ["", "a"], ["ab", 1], [1, "ab"]),
+    ],
     "hexadecimal digits, got '(0g|[+]1|ab  )'": [
         ["00", "0g"],
         ["+1"],
         ["abcd", "ab  "],
     ],
-    "shape": [[]],
 }
 
 
@@ -178,6 +184,14 @@ def test_hashes_that_are_refused(message):
     for hashes in REFUSED[message]:
         with pytest.raises(ValueError, match=message):
             duplicate_groups(hashes, 1)
+
+
+@pytest.mark.parametrize("none", [[], np.zeros(0, dtype=np.uint64), np.zeros((0, 8))])
+def test_no_codes_have_no_pairs(none):
+    distances, pairs = radius_pairs(none, 1)
+    assert distances.shape == (0,) and pairs.shape == (0, 2)
+    distances, groups = duplicate_groups(none, 1, return_distance=True)
+    assert distances.shape == groups.shape == (0,)
 
 
 def test_what_is_refused():

@@ -102,6 +102,21 @@ def test_the_seed_decides(digits):
     assert (codes(one) != codes(0)).any() and (codes(1) != expected).any()
 
 
+def test_the_seed_draws_centres_and_noise(digits, monkeypatch):
+    def other_codebooks(n_alternations):
+        options = {"n_alternations": n_alternations, "n_restarts": 0}
+        fits = (AdditiveQuantizer(1, random_state=s, **options) for s in (0, 1))
+        one, other = (quantizer.fit(digits).codebook_ for quantizer in fits)
+        return (one != other).any()
+
+    assert other_codebooks(0)
+    start = _quantizer.residual_codebook
+    monkeypatch.setattr(
+        _quantizer, "residual_codebook", lambda *given: start(*given[:3])
+    )
+    assert not other_codebooks(0) and other_codebooks(2)
+
+
 @pytest.mark.parametrize("rows", [np.asfortranarray, pd.DataFrame, sparse.csr_array])
 def test_parts_are_quantizers_of_some_axes(rows, monkeypatch, tmp_path):
     """Parts have no axis in common: the best codes of each are the best of the sum."""

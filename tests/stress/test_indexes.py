@@ -17,10 +17,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from stress.drawn import Codes, draw_form, formed, lengths, one_of, rngs, sizes
 from stress.plain import assert_answers, decoded, first_of, hamming_distances, scores_of
 
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._levels import numbers_of as read_numbers
+from skhash.quantization import LinearDecoder
 
 MAX_QUERIES, MAX_OWN, MAX_K = 60, 300, 150
 ALGORITHMS = ("auto", "brute", "multi_index", "pruned")

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.utils.extmath import row_norms
 
 from skhash.codes import check_packed, packed_width
 from skhash.numerics._decoder import (
@@ -20,7 +19,7 @@ from skhash.numerics._levels import (
     levels_to_keys,
     numbers_of,
 )
-from skhash.utils.arrays import check_array, with_safe_squares
+from skhash.utils.arrays import are_zero, check_array, with_safe_squares
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
@@ -240,7 +239,7 @@ class Decoder:
         angle there, and distances from zero are shorter.
         """
         term, _, nothing = ANGLES[self.metric] if self.by_angle else (0, 0, 0)
-        return np.float32(term - nothing) * (row_norms(X, squared=True) == 0)
+        return np.float32(term - nothing) * are_zero(X)
 
     @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):

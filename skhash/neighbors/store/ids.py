@@ -12,19 +12,23 @@ def read_ids(ids, X=None):
     Raises
     ------
     ValueError
-        If they are neither all integers nor all strings, or are not as many as rows.
+        If they are neither all integers of 64 bits nor all strings without NUL, or are
+        not as many as rows.
     """
     if ids is None:
         return None
     array = as_array(ids)
-    # Of a list of numbers and strings NumPy makes strings, without a word.
-    if array.dtype.kind in "OT" or (array.dtype.kind == "U" and array is not ids):
-        wrong = [one for one in ids if not isinstance(one, str)]
-        if wrong:
-            raise ValueError(
-                f"Ids must be all integers or all strings, got {wrong[0]!r} among them."
-            )
-        array = array.astype(object).astype(str)
+    if array.dtype.kind in "OTU":
+        # Of a list of numbers and strings NumPy makes strings, without a word, and of
+        # strings it drops NUL at the end.
+        for one in array.tolist() if isinstance(ids, np.ndarray) else ids:
+            if not isinstance(one, str) or "\0" in one:
+                raise ValueError(
+                    "Ids must be all integers or all strings, got "
+                    f"{one!r} among them; integers have 64 bits, and strings no NUL."
+                )
+        if array.dtype.kind != "U":
+            array = array.astype(object).astype(str)
     if array.size == 0:
         array = array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iuU":

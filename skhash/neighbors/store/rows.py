@@ -14,6 +14,9 @@ def read_labels(X, y):
         return None
     y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
     check_consistent_length(X, y)
+    # As data frames hold strings.
+    if y.dtype.kind in "OT" and all(isinstance(one, str) for one in y.flat):
+        y = y.astype(str)
     return y
 
 
@@ -64,6 +67,21 @@ def check_column_fits(name, known, new):
         raise ValueError(
             f"The {column} before have shape (n, *{known.shape[1:]}) and these (n, "
             f"*{new.shape[1:]}); both must have the same columns."
+        )
+    if name == "y" and known is not None:
+        _check_type_stays(known.dtype, new.dtype)
+
+
+def _check_type_stays(known, new):
+    """Raise ``ValueError`` if labels of one type would become others among the other's.
+
+    Such are numbers among strings, and int64 among uint64, which NumPy makes float64.
+    """
+    kinds = [dtype.kind.replace("u", "i") for dtype in (known, new)]
+    if len({*kinds}) > 1 or kinds[0] == "i" and np.result_type(known, new).kind == "f":
+        raise ValueError(
+            f"The labels before are of type {known} and these of type {new}; give "
+            "labels of one type, as one index has."
         )
 
 
