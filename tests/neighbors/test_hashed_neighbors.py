@@ -269,7 +269,7 @@ def test_the_score_is_that_of_what_is_found(data, labels, rerank):
 
 @pytest.mark.parametrize("kind", ["bsr", "coo", "csc", "dia", "dok", "lil"])
 def test_the_score_of_sparse_queries(data, kind):
-    search = HashedNeighbors(ENCODER, AsymmetricNeighbors())
+    search = HashedNeighbors(ENCODER, index=AsymmetricNeighbors())
     search.fit(data.database, data.database_labels)
     expected = search.score(data.query, data.query_labels)
     for make in sparse.csr_array, sparse.csr_matrix:
