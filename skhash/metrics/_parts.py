@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skhash.codes import check_packed, pack_bits
 from skhash.utils.arrays import as_array
@@ -40,8 +41,10 @@ def take_apart(estimator) -> Parts:
     if _ends_with(steps, "encoder_", "index_"):
         search = steps.pop()
         index = search.index_
-        if hasattr(index, "metric"):
+        if hasattr(index, "metric") or getattr(search, "rerank", None):
             searched = search, make_pipeline(*steps) if steps else None
+        if getattr(search, "metric", None) == "cosine":
+            steps.append(FunctionTransformer(search._scaled))
         steps += _steps(search.encoder_)
     elif _ends_with(steps, "kneighbors", "packed_codes_"):
         index = steps.pop()
@@ -75,7 +78,15 @@ def _ends_with(steps, *names) -> bool:
 
 
 def packed_codes(parts: Parts, X) -> np.ndarray:
-    """Encode the rows to score."""
+    """Encode the rows to score by Hamming distance."""
+    encoder = None if parts.encoder is None else _steps(parts.encoder)[-1]
+    if not getattr(encoder, "_has_hamming_distances", True):
+        raise ValueError(
+            f"The codes of {type(encoder).__name__} have no Hamming distances, which "
+            "are compared here. Score a HashedNeighbors of it by "
+            "make_retrieval_scorer(), without options, or by "
+            "make_neighbor_recall_scorer()."
+        )
     codes = X if parts.encoder is None else parts.encoder.transform(X)
     return check_packed(codes) if parts.is_packed else pack_bits(codes)
 

@@ -198,10 +198,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
       and labels that it was fitted with, the training fold in cross-validation. Where
       the scored rows are those of the index (``return_train_score=True``), each leaves
       itself out. Codes are ranked by Hamming distance.
-    - `HashedNeighbors` with an `AsymmetricNeighbors`: by default it is scored by what
-      it finds, as `HashedNeighbors.score` does, and here too rows of the index leave
-      themselves out. Other metrics and options rank its
-      codes by Hamming distance.
+    - `HashedNeighbors` with an `AsymmetricNeighbors`, or with `rerank`: by default it
+      is scored by what it finds, as `HashedNeighbors.score` does, and here too rows of
+      the index leave themselves out. Other metrics and options rank its codes by
+      Hamming distance, which those of an `AdditiveQuantizer` do not have.
 
     Parameters
     ----------
@@ -223,7 +223,8 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
         If `score_func` is not callable, compares no labels, or returns no single score.
     ValueError
         If `kwargs` hold options that the scorer sets: ``average``, ``exclude_self``,
-        ``packed``, ``return_coverage``; or several numbers `k`.
+        ``packed``, ``return_coverage``; or several numbers `k`. The scorer raises it
+        for codes that have no Hamming distances.
 
     See Also
     --------
@@ -270,8 +271,9 @@ def make_neighbor_recall_scorer(
 
     Within the fold, each row is a query against all others (leave-one-out): the share
     of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
-    codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors` is
-    scored by what it finds among them, with its fitted encoder and decoder.
+    codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors`, or
+    with `rerank`, is scored by what it finds among them, with its fitted encoder and
+    decoder.
 
     Parameters
     ----------

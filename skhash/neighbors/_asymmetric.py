@@ -317,7 +317,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         selected = select(store, mask, ids)
         radius = self.radius if radius is None else radius
         check_radius(radius)
-        most = largest_score(radius, self.metric, np.dtype(np.float32))
+        most = largest_score(radius, self.metric, CodeScorer.dtype)
         parts = self._find("within", store, selected, X, exclude_self, most)
         found = (list(chain.from_iterable(part)) for part in zip(*parts, strict=True))
         return self._answer(store, found, return_distance, return_ids)

@@ -133,6 +133,7 @@ class AdditiveQuantizer(
     True
     """
 
+    _has_hamming_distances = False
     _saved = {"n_parts_": wholes(low=1)}
     _parameter_constraints: dict = {
         "n_bytes": COUNT,

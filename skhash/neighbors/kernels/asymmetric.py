@@ -20,8 +20,6 @@ from skhash.neighbors.kernels.lanes import LANES, score_lanes
 from skhash.neighbors.kernels.law import factor_and_term
 from skhash.utils.kernels import inner_kernel, kernel
 
-_ZERO = np.float32(0)
-
 
 @inner_kernel
 def _stand_side_by_side(queries, first, tables):
@@ -55,21 +53,6 @@ def score_all(queries, codes, work, scores):
             score_lanes(tables, blocks, row, factor, term, law.floor, lanes)
             for lane in range(present):
                 scores[first + lane, row] = lanes[1, lane]
-
-
-@kernel
-def score_candidates(queries, codes, work, candidates, scores):
-    """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
-    blocks, n, law = codes
-    for q in range(len(queries)):
-        for i in range(candidates.shape[1]):
-            row = candidates[q, i]
-            total = _ZERO
-            for byte in range(queries.shape[1]):
-                value = blocks[row // BLOCK, byte, row % BLOCK]
-                total += queries[q, byte, value]
-            factor, term = _of_code(blocks, queries.shape[1], law, row)
-            scores[q, i] = max(law.floor, factor * total + term)
 
 
 @kernel

@@ -163,32 +163,8 @@ def largest_score(radius, metric, dtype):
     return score
 
 
-class Scorer:
-    """Base of scorers, which search by comparing all. A leaf has `score_all`."""
-
-    def nearest(self, queries, k, live=None):
-        """Return the k smallest (score, position) of each query, in this order.
-
-        live : ndarray of bool, or None, which is all
-            Which rows may be found.
-        """
-        return self._search(smallest, queries, k, live)
-
-    def within(self, queries, radius, live=None):
-        """Return scores and positions within a radius by query, and counts."""
-        return self._search(within, queries, radius, live)
-
-    def _search(self, choose, queries, reach, live):
-        places = np.arange(len(self)) if live is None else live.nonzero()[0]
-        some, parts = self if live is None else self.among(places), []
-        for rows in row_chunks(queries.shape[0], 48 * len(places)):
-            scores = some.score_all(queries[rows])
-            parts.append(choose(scores, np.broadcast_to(places, scores.shape), reach))
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
-
-
-class CodeScorer(Scorer):
-    """Scores of decoded codes: of all, of candidates, or the smallest.
+class CodeScorer:
+    """Scores of decoded codes: of all, or the smallest.
 
     Queries must have passed `read_queries`.
 
@@ -218,14 +194,7 @@ class CodeScorer(Scorer):
     def score_all(self, queries):
         """Return scores (n_queries, n_codes)."""
         scores = np.empty((queries.shape[0], len(self)), dtype=np.float32)
-        self._run("score_all", len(self), queries, scores)
-        return scores - self.decoder.zero_excess(queries)[:, None]
-
-    def score_candidates(self, queries, candidates):
-        """Return the scores of each query's own candidates, (n_queries, m)."""
-        scores = np.empty(candidates.shape, dtype=np.float32)
-        task = scores.shape[1], queries, candidates, scores
-        self._run("score_candidates", *task)
+        self._run("score_all", queries, scores)
         return scores - self.decoder.zero_excess(queries)[:, None]
 
     def among(self, positions):
@@ -233,7 +202,11 @@ class CodeScorer(Scorer):
         return CodeScorer(self.decoder, self.codes[positions], self.n_jobs)
 
     def nearest(self, queries, k, live=None):
-        """Return the nearest; see `Scorer.nearest`."""
+        """Return the k smallest (score, position) of each query, in this order.
+
+        live : ndarray of bool, or None, which is all
+            Which codes may be found.
+        """
         scan = self._scan()
         if scan is not None:
             scores, found = scan.nearest(self, queries, k, live)
@@ -244,28 +217,34 @@ class CodeScorer(Scorer):
             return scores, places[found]
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
-        self._run("nearest", len(self), queries, scores, positions)
+        self._run("nearest", queries, scores, positions)
         scores, found = smallest(scores, positions, k)
         return scores - self.decoder.zero_excess(queries)[:, None], found
 
     def within(self, queries, radius, live=None):
-        """Return those within a radius; see `Scorer.within`."""
+        """Return scores and positions within a radius by query, and counts."""
         scan = self._scan()
         # The scan has one radius for all queries.
         if scan is None or self.decoder.zero_excess(queries).any():
-            return super().within(queries, radius, live)
+            return self._within(queries, radius, live)
         return scan.within(self, queries, radius, live)
+
+    def _within(self, queries, radius, live):
+        """Return what `within` does, by the scores of all."""
+        places = np.arange(len(self)) if live is None else live.nonzero()[0]
+        some, parts = self if live is None else self.among(places), []
+        for rows in row_chunks(queries.shape[0], 48 * len(places)):
+            scores = some.score_all(queries[rows])
+            parts.append(within(scores, np.broadcast_to(places, scores.shape), radius))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def _scan(self):
         """Return the module that searches by blocks, or None without blocks."""
         has_blocks = self.key is not None and len(self) > 0
         return _table_scan if has_blocks and _table_scan.is_fast() else None
 
-    def _run(self, kernel, n_scored, queries, *arrays):
-        """Call a kernel on slices of the queries and of `arrays`, in threads.
-
-        n_scored : codes compared with each query
-        """
+    def _run(self, kernel, queries, *arrays):
+        """Call a kernel on slices of the queries and of `arrays`, in threads."""
         n_queries, n_bytes, decoder = queries.shape[0], self.n_bytes, self.decoder
         codes = read_only(self.codes.whole), len(self), decoder.law()
 
@@ -278,7 +257,7 @@ class CodeScorer(Scorer):
             slices = [array[rows] for array in arrays]
             getattr(_kernels, kernel)(tables, codes, work, *slices)
 
-        work = n_queries * n_scored * n_bytes
+        work = n_queries * len(self) * n_bytes
         threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)
         # Dense queries in two precisions, and tables on the way to float32.
         query_bytes = 24 * queries.shape[1] + 3072 * n_bytes
