@@ -14,7 +14,7 @@ Arguments of all of them, floats being float32:
 
 import numpy as np
 
-from skhash.neighbors.kernels.blocks import BLOCK, level_at
+from skhash.neighbors.kernels.blocks import level_at
 from skhash.neighbors.kernels.heap import replace_top
 from skhash.neighbors.kernels.lanes import LANES, score_lanes
 from skhash.neighbors.kernels.law import factor_and_term
