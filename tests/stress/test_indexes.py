@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import normalize
 from stress.drawn import Codes, draw_form, formed, lengths, one_of, rngs, sizes
 from stress.plain import assert_answers, decoded, first_of, hamming_distances, scores_of
 
@@ -361,9 +362,8 @@ class LiveSearch(LiveVectors):
 
     def scaled(self, rows):
         """Return rows as the encoder is given them."""
-        return (
-            normalize(rows) if self.by != "codes" and self.metric == "cosine" else rows
-        )
+        by_angle = self.by != "codes" and self.metric == "cosine"
+        return normalize(rows) if by_angle else rows
 
     @property
     def store(self):
