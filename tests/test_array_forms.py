@@ -67,9 +67,6 @@ def of_hamming_neighbors():
     index = neighbors.HammingNeighbors(3, radius=2, packed=True)
     for method in (index.fit, index.partial_fit, index.kneighbors):
         yield method, {"X": PACKED}
-    index = neighbors.PrefixNeighbors(prefix_bits=4)
-    for method in (index.fit, index.kneighbors):
-        yield method, {"X": BITS}
     index = ShardedNeighbors(3).fit([PACKED])
     for method in (index.kneighbors, index.radius_neighbors):
         yield method, {"X": PACKED}
@@ -83,13 +80,12 @@ def of_neighbors_of_vectors():
     for name in ("kneighbors", "kneighbors_graph", "radius_neighbors_graph"):
         yield getattr(index, name), {"X": X}
     yield index.transform, {"X": X}
-    for n_candidates, keep_vectors in ((None, False), (9, True)):
-        index = neighbors.AsymmetricNeighbors(3, n_candidates=n_candidates)
-        encoder = PCAHash(8, normalize=True)
-        index = neighbors.HashedNeighbors(encoder, index, keep_vectors=keep_vectors)
+    for encoder, rerank in product((1, PCAHash(8)), (None, 9)):
+        kept = {"rerank": rerank, "vectors": rerank and True, "metric": "cosine"}
+        index = neighbors.HashedNeighbors(encoder, n_neighbors=3, **kept)
         for method in (index.fit, index.kneighbors):
             yield method, {"X": X}
-    index = neighbors.HashedNeighbors(PCAHash(8), neighbors.HammingNeighbors(3))
+    index = neighbors.HashedNeighbors(PCAHash(8), n_neighbors=3)
     yield index.fit, {"X": X, "y": Y, "ids": ROWS}
     yield index.partial_fit, {"X": X, "y": Y, "ids": MORE}
     for method in (index.kneighbors, index.radius_neighbors):
@@ -162,15 +158,12 @@ def of_decoders():
 
 
 def of_vectors():
-    for metric, n_candidates in product(METRICS, (None, 9)):
-        index = neighbors.AsymmetricNeighbors(3, metric=metric, radius=0.9)
-        index.set_params(n_candidates=n_candidates)
-        for method in (index.fit, index.partial_fit):
-            yield method, {"X": BITS, "vectors": X}
-        more = {} if n_candidates is None else {"codes": BITS}
-        yield index.kneighbors, {"X": X} | more
-        if n_candidates is None:
-            yield index.radius_neighbors, {"X": X}
+    for metric in METRICS:
+        index = neighbors.HashedNeighbors(PCAHash(8), metric=metric, n_neighbors=3)
+        index.set_params(rerank=80, vectors=True)
+        for method in (index.fit, index.partial_fit, index.kneighbors):
+            yield method, {"X": X}
+        yield index.radius_neighbors, {"X": X, "radius": 0.9}
 
 
 def fit_by_arrays(codebook, offset):

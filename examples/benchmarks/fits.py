@@ -20,7 +20,6 @@ from tools import LOADERS, Table, add_output, save
 
 from skhash import (
     AdditiveQuantizer,
-    AsymmetricNeighbors,
     DualHashEncoder,
     HashedNeighbors,
     ITQHash,
@@ -54,10 +53,7 @@ METHODS = {
     "AdditiveQuantizer": QUANTIZER,
     "LinearDecoder": LinearDecoder(),
     "HashedNeighbors, at the front": HashedNeighbors(
-        ITQHash(normalize=True),
-        AsymmetricNeighbors(metric="cosine", n_candidates=100),
-        decoder=QUANTIZER,
-        keep_vectors=True,
+        QUANTIZER, metric="cosine", rerank=100, vectors=True
     ),
     "SBNClassifier": SBNClassifier(),
 }

@@ -9,7 +9,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import check_consistent_length, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -537,7 +537,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if X is None:
             X, exclude_self = self._own_vectors(), True
         n_selected = select(store, mask, ids).n
-        n_candidates = min(self.rerank, n_selected - exclude_self)
         if what == "nearest":
             index._check_n_neighbors(reach, exclude_self, n_selected, store.n)
             check_candidates(reach, self.rerank)
@@ -547,21 +546,45 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             reach = largest_score(reach, self.metric, VectorScorer.dtype)
         scorer = VectorScorer(store["vectors"], self.metric, self.n_jobs)
         queries = scorer.read_queries(X, "X")
-        asked, options = self._question(X, exclude_self)
-        options |= {"mask": mask, "ids": ids, "return_distance": False}
+        asked = self._codes_or_rows(X, exclude_self)
+        n_found = min(self.rerank + exclude_self, n_selected)
         among, parts = smallest if what == "nearest" else within, []
-        candidates = np.zeros((len(queries), 0), dtype=np.int64)
-        if n_candidates:
-            candidates = index.kneighbors(asked, n_candidates, **options)
-        for rows in row_chunks(len(queries), 48 * max(1, n_candidates)):
-            scores = scorer.score_candidates(queries[rows], candidates[rows])
-            scores, found = as_lists(among(scores, candidates[rows], reach))
+        for rows in row_chunks(len(queries), 48 * max(1, n_found)):
+            candidates = np.zeros((len(queries[rows]), 0), dtype=np.int64)
+            if n_found:
+                task = asked[rows], n_found, False
+                candidates = index.kneighbors(*task, mask=mask, ids=ids)
+            scores = scorer.score_candidates(queries[rows], candidates)
+            if exclude_self:
+                scores[self._left_out(candidates, rows.start)] = np.inf
+            scores, found = as_lists(among(scores, candidates, reach))
             parts.append((to_distances(scores, self.metric), found))
         if what == "nearest":
             found = tuple(map(np.concatenate, zip(*parts, strict=True)))
         else:
             found = [sum(part, []) for part in zip(*parts, strict=True)]
         return index._answer(store, found, return_distance, return_ids)
+
+    def _codes_or_rows(self, X, exclude_self):
+        """Return what the index is asked with for candidates."""
+        store = self.index_._store
+        if exclude_self:
+            store.check_all_live()
+            check_consistent_length(X, store["vectors"])
+            if not by_decoder(self.index_):
+                return store.packed  # the codes of all fitted vectors are known
+        return self._question(X, False)[0]
+
+    def _left_out(self, candidates, first):
+        """Return which candidates are no neighbours of the fitted vectors from `first`.
+
+        They are the vector itself, or else the last one: with a filter, a vector need
+        not be among its own candidates.
+        """
+        itself = candidates == first + np.arange(len(candidates))[:, None]
+        without = ~itself.any(axis=1)
+        itself[without, -1:] = candidates.shape[1] > self.rerank
+        return itself
 
     def _own_vectors(self):
         """Return all fitted vectors, as queries."""

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from sklearn import datasets
+from sklearn.cluster import DBSCAN
+from sklearn.manifold import Isomap
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 from skhash import AdditiveQuantizer, HashedNeighbors
@@ -134,3 +137,30 @@ def test_rows_of_zeros_are_at_a_right_angle(metric):
         n = n if metric == "euclidean" else np.sum(expected <= radius) * 600
         (inside,) = search.radius_neighbors(np.zeros((1, 24)), radius)[1]
         assert len(inside) == n
+
+
+def test_graphs_serve_scikit_learns_estimators():
+    """Points of a cluster are .4 apart, and clusters .6."""
+    steps = np.tile([0.6] + [0.4] * 7, 5)
+    X = np.cumsum(steps)[:, None] * [[0.6, 0.8]]
+    codebook = np.zeros((1, 256, 2))
+    codebook[0, : len(X)] = X
+    index = AsymmetricNeighbors(7, packed=True)
+    codes = np.arange(len(X), dtype=np.uint8)[:, None]
+    index.fit(codes, decoder=(codebook, np.zeros(2)))
+    graph = index.radius_neighbors_graph(X, 0.5, mode="distance")
+    labels = DBSCAN(eps=0.5, min_samples=2, metric="precomputed").fit(graph).labels_
+    np.testing.assert_array_equal(labels, np.repeat(np.arange(5), 8))
+    y = np.arange(len(X)) % 3
+    known = {"n_neighbors": 7, "weights": "distance"}
+    expected = KNeighborsClassifier(**known).fit(X, y).predict_proba(X + 0.1)
+    classifier = KNeighborsClassifier(**known, metric="precomputed")
+    found = classifier.fit(index.transform(X), y).predict_proba(
+        index.transform(X + 0.1)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    isomap = {"n_neighbors": 6, "n_components": 1}
+    expected = Isomap(**isomap).fit_transform(X)
+    graph = index.kneighbors_graph(X, mode="distance")
+    found = Isomap(**isomap, metric="precomputed").fit_transform(graph)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import normalize
 from stress.drawn import Codes, draw_form, formed, lengths, one_of, rngs, sizes
 from stress.plain import assert_answers, decoded, first_of, hamming_distances, scores_of
 
@@ -21,7 +22,6 @@ from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._levels import numbers_of as read_numbers
-from skhash.quantization import LinearDecoder
 
 MAX_QUERIES, MAX_OWN, MAX_K = 60, 300, 150
 ALGORITHMS = ("auto", "brute", "multi_index", "pruned")
@@ -257,7 +257,7 @@ class LiveVectors(LiveIndex):
     """
 
     def make(self, rng):
-        self.by = one_of(rng, "decoder", "errors", "vectors", "both")
+        self.by = one_of(rng, "decoder", "errors")
         self.metric = one_of(rng, *METRICS) if self.by != "errors" else "euclidean"
         self.kind, self.n_features = one_of(rng, "f2", "f4", "f8"), rng.integers(1, 7)
         block = one_of(rng, 1, 4, 8)
@@ -272,16 +272,10 @@ class LiveVectors(LiveIndex):
         )
         if self.metric == "cosine":
             self.tolerance = 2e-5
-        if (self.by, self.metric) != ("both", "cosine") and rng.random() < 0.5:
-            self.n_candidates = int(2 ** rng.uniform(0, 9))
-        options = {"metric": self.metric, "n_candidates": self.n_candidates}
-        return AsymmetricNeighbors(packed=self.packed, **options)
+        return AsymmetricNeighbors(packed=self.packed, metric=self.metric)
 
     def draw_rows(self, rng, n):
         rows = super().draw_rows(rng, n)
-        if self.by in ("vectors", "both"):
-            vectors = self.draw_vectors(rng, n) * self.scale
-            rows["vectors"] = vectors.astype(self.kind if self.scale == 1 else "f4")
         if self.by == "errors":
             rows["errors"] = self.scale**2 * 4.0 * rng.integers(0, 9, n)
         return rows
@@ -299,10 +293,8 @@ class LiveVectors(LiveIndex):
 
     def give(self, rows, form):
         rows = dict(rows)
-        if not self.rows and self.by != "vectors":
+        if not self.rows:
             rows["decoder"] = self.decoder
-        if "vectors" in rows:
-            rows["vectors"] = formed(rows["vectors"], form, any_type=False)
         super().give(rows, form)
 
     def decode(self, bits=None):
@@ -311,7 +303,7 @@ class LiveVectors(LiveIndex):
 
     @property
     def keeps_numbers(self):
-        return self.by != "vectors" and self.metric != "inner_product"
+        return self.metric != "inner_product"
 
     def numbers_of(self, rows):
         if not self.keeps_numbers:
@@ -329,27 +321,13 @@ class LiveVectors(LiveIndex):
         return scores_of_decoded(queries, *task, numbers=self.rows.get("numbers"))
 
     def finds_own(self):
-        return "vectors" in self.rows and super().finds_own()
+        return False
 
     def draw_queries(self, rng, own):
-        vectors = self.rows.get("vectors")
-        vectors = self.decode() if vectors is None else vectors.astype(float)
-        queries, codes, more = vectors, self.rows["bits"], {}
-        if not own:
-            n = rng.integers(1, MAX_QUERIES)
-            queries = self.draw_vectors(rng, n) * 2.0**self.power
-            codes = self.codes.draw(rng, n)
-            more = {"codes": self.as_codes(codes, draw_form(rng))}
-        if "vectors" in self.rows:
-            scores = scores_of(queries, vectors, self.metric)
-        else:
-            scores = self.scores_by_decoder(queries)
-        first_scores = hamming_distances(codes, self.rows["bits"])
-        if self.by == "both":
-            first_scores = self.scores_by_decoder(queries)
-        any_sparse = "vectors" not in self.rows
-        X = None if own else formed(queries, draw_form(rng), any_sparse=any_sparse)
-        return X, scores, first_scores, more
+        n = rng.integers(1, MAX_QUERIES)
+        queries = self.draw_vectors(rng, n) * 2.0**self.power
+        X = formed(queries, draw_form(rng), any_sparse=True)
+        return X, self.scores_by_decoder(queries), None, {}
 
     def draw_radius(self, rng, scores):
         if self.by == "codes":
@@ -373,20 +351,19 @@ class LiveSearch(LiveVectors):
         encoder = RandomHyperplaneHash(min(self.n_bits, 40), random_state=0)
         if self.by == "codes":
             return HashedNeighbors(encoder)
+        self.metric, kept = one_of(rng, *METRICS), {}
         if self.by != "decoder":
             # Which decoded vectors come first may be a matter of rounding.
             some = int(2 ** rng.uniform(0, 9))
             self.n_candidates = some if self.by == "vectors" else 10**6
-        self.metric = one_of(rng, *METRICS)
-        index = AsymmetricNeighbors(metric=self.metric, n_candidates=self.n_candidates)
-        block = one_of(rng, 1, 4, 8)
-        decoder = LinearDecoder(n_alternations=1, n_restarts=1, block_bits=block)
-        return HashedNeighbors(
-            encoder,
-            index,
-            decoder=None if self.by == "vectors" else decoder,
-            keep_vectors=self.by != "decoder",
-        )
+            kept = {"rerank": self.n_candidates, "vectors": True}
+        index = None if self.by == "vectors" else AsymmetricNeighbors()
+        return HashedNeighbors(encoder, metric=self.metric, index=index, **kept)
+
+    def scaled(self, rows):
+        """Return rows as the encoder is given them."""
+        by_angle = self.by != "codes" and self.metric == "cosine"
+        return normalize(rows) if by_angle else rows
 
     @property
     def store(self):
@@ -403,15 +380,14 @@ class LiveSearch(LiveVectors):
         packed = self.store.packed_codes_[len(self.live) :]
         n_bits = self.index.encoder_.n_bits
         rows["bits"] = np.unpackbits(packed, axis=1, count=n_bits)
-        if self.by in ("codes", "vectors"):
-            expected = self.index.encoder_.transform(rows["vectors"])
-            assert_array_equal(rows["bits"], expected)
+        expected = self.index.encoder_.transform(self.scaled(rows["vectors"]))
+        assert_array_equal(rows["bits"], expected)
 
     def draw_queries(self, rng, own):
         vectors = self.rows["vectors"]
         queries = self.draw_vectors(rng, rng.integers(1, MAX_QUERIES))
         queries = vectors if own else queries
-        codes = self.index.encoder_.transform(queries)
+        codes = self.index.encoder_.transform(self.scaled(queries))
         distances = hamming_distances(codes, self.rows["bits"])
         any_sparse = self.by == "codes"
         X = None if own else formed(queries, draw_form(rng), any_sparse=any_sparse)
@@ -421,7 +397,7 @@ class LiveSearch(LiveVectors):
             scores = self.scores_by_decoder(queries)
         else:
             scores = scores_of(queries, vectors, self.metric)
-        exact = self.by != "decoder" and self.metric != "cosine"
+        exact = self.by != "decoder" and self.metric == "inner_product"
         self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max(initial=0))
         if (self.by, self.metric) == ("decoder", "cosine"):
             # The direction of a row that is nearly 0 is that of its rounding.
@@ -438,7 +414,7 @@ class LiveSearch(LiveVectors):
         by_angle, numbers = self.metric == "cosine", None
         if self.metric != "inner_product":
             held = self.store._store
-            keys = held.decoder.keys_of_levels(held["levels"])
+            keys = held.decoder.keys_of_levels(held.levels)
             bits = held.decoder.fraction_bits
             numbers = read_numbers(keys, bits).astype(float)
             vectors = self.decode()
