@@ -371,11 +371,11 @@ def searches():
         for block_bits in (1, 4, 8):
             decoder = LinearDecoder(block_bits=block_bits).fit(rows, bits)
             yield clone(index).fit(bits, decoder=decoder).kneighbors, True
-        yield clone(index).fit(bits, vectors=rows).kneighbors, False
-    for index in (neighbors.HammingNeighbors(10), neighbors.AsymmetricNeighbors(10)):
-        for normalize in (False, True):
-            encoder = PCAHash(20, normalize=normalize)
-            yield neighbors.HashedNeighbors(encoder, index).fit(rows).kneighbors, True
+        for encoder in (PCAHash(20), PCAHash(20, normalize=True), 3):
+            search = neighbors.HashedNeighbors(encoder, n_neighbors=10, metric=metric)
+            yield search.fit(rows).kneighbors, True
+        search.set_params(rerank=300, vectors=True)
+        yield clone(search).fit(rows).kneighbors, False
 
 
 def sure_positions(scores, positions):
