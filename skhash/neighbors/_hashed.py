@@ -544,9 +544,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             reach = index.radius if reach is None else reach
             check_radius(reach)
             reach = largest_score(reach, self.metric, VectorScorer.dtype)
+        asked = self._codes_or_rows(X, exclude_self)
         scorer = VectorScorer(store["vectors"], self.metric, self.n_jobs)
         queries = scorer.read_queries(X, "X")
-        asked = self._codes_or_rows(X, exclude_self)
         n_found = min(self.rerank + exclude_self, n_selected)
         among, parts = smallest if what == "nearest" else within, []
         for rows in row_chunks(len(queries), 48 * max(1, n_found)):

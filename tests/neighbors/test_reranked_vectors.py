@@ -18,16 +18,15 @@ QUERIES = RNG.integers(-4, 5, (17, N_FEATURES)).astype(float)
 
 
 class Signs(TransformerMixin, BaseEstimator):
-    """Signs of some products, whatever rows it was fitted to."""
+    """Signs of some products, which look at nothing."""
 
     def fit(self, X, y=None):
         self.n_features_in_ = X.shape[1]
         return self
 
     def transform(self, X):
-        return (
-            np.nan_to_num(np.asarray(X, dtype=float), posinf=0) @ DIRECTIONS > 0
-        ).astype(np.uint8)
+        X = np.nan_to_num(np.asarray(X, dtype=float), posinf=0)
+        return (X[:, :N_FEATURES] @ DIRECTIONS > 0).astype(np.uint8)
 
 
 def search_of(rerank=N, **params):
