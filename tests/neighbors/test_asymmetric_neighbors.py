@@ -6,6 +6,7 @@ float32, and ties are many.
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -199,6 +200,30 @@ def test_errors_are_added_to_squared_distances(data):
     found = index.kneighbors(data.queries)
     np.testing.assert_array_equal(found[1], order)
     np.testing.assert_array_equal(found[0], np.take_along_axis(scores, order, axis=1))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_sum_of_entries_that_is_zero_has_the_number_0(metric):
+    """Not what rounding leaves of it, which would take more bytes for all codes."""
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(4, N_FEATURES))
+    decoder = SimpleNamespace(
+        codebook_=np.concatenate([half, -half]),
+        offset_=np.zeros(N_FEATURES),
+        n_bits_=8,
+        length_bits_=4,
+        distance_bits_=4,
+    )
+    bits = np.array([[*low, *low] for low in np.ndindex(2, 2, 2, 2)])
+    bits = np.concatenate([bits, np.eye(8, dtype=int)])
+    index = AsymmetricNeighbors(metric=metric).fit(bits, decoder=decoder)
+    levels = index._store["blocks"].levels
+    assert levels.shape[1] == 1
+    np.testing.assert_array_equal(levels[:, 0] == 0, np.arange(24) < 16)
+    zero = {"euclidean": 0, "cosine": 1}[metric]
+    found = index.kneighbors(np.zeros((1, N_FEATURES)), 16)
+    np.testing.assert_array_equal(found[0], np.full((1, 16), zero))
+    np.testing.assert_array_equal(found[1], [np.arange(16)])
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])

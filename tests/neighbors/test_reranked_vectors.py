@@ -185,7 +185,7 @@ def test_an_addition_that_is_refused_changes_nothing(value):
     expected = search.kneighbors(QUERIES)
     wrong = VECTORS.copy()
     wrong[3, 1] = value
-    for rows in (wrong, VECTORS[:, 1:], VECTORS[0], VECTORS.astype(str) + "x"):
+    for rows in (wrong, VECTORS[:, 1:], VECTORS.astype(str) + "x"):
         with pytest.raises(ValueError):
             search.partial_fit(rows)
     np.testing.assert_array_equal(search.kneighbors(QUERIES), expected)

@@ -167,17 +167,18 @@ class Decoder:
         vectors = np.linalg.qr(vectors.T, mode="r").T
         entries, offset = vectors[:-1], vectors[-1] * self.by_angle
         entries = entries.reshape(*self.codebook.shape[:-1], -1)
+        norms = np.linalg.norm(entries, axis=-1, keepdims=True)
         block_bits = bits_of_block(entries)
         numbers = np.empty(len(packed_codes), dtype=np.float32)
         for rows in row_chunks(len(numbers), 32 * (self.n_bits + entries.shape[-1])):
             values = block_values(packed_codes[rows], block_bits, len(entries))
             beyond = sum_of_entries(values, entries)
             own = np.square(beyond + offset).sum(axis=1)
+            # The change of basis leaves something of a vector that is zero.
+            parts = sum_of_entries(values, norms)[:, 0] + np.linalg.norm(offset)
+            own[np.sqrt(own) < ROUNDING * parts] = 0
             if self.by_angle:
-                # The change of basis leaves something of a vector that is zero.
-                longest = np.linalg.norm(beyond, axis=1) + np.linalg.norm(offset)
                 own = np.sqrt(own)
-                own[own <= ROUNDING * longest] = 0
                 if added is not None:
                     own[np.isinf(added[rows])] = 0
                 _to_float32(1e4 / own[own > 0])  # factors are float32, too
