@@ -254,7 +254,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             return self.fit(X, y, ids=ids)
         columns = self._columns(self.index_, self._scaled(X))
         if self._has_vectors:
-            columns["vectors"] = read_vectors(X, check_array(X))
+            columns["vectors"] = read_vectors(X)
         self.index_._add(columns.pop("X"), y, ids, **columns)
         return self
 
@@ -684,7 +684,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _over(self, X):
         """Return this search over other rows, for scorers."""
         other = copy(self)
-        kept = {"vectors": read_vectors(X, check_array(X))} if self._has_vectors else {}
+        kept = {"vectors": read_vectors(X)} if self._has_vectors else {}
         other.index_ = self._indexed(clone(self.index_), self._scaled(X), **kept)
         return other
 
@@ -693,7 +693,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if not self.vectors:
             return None
         if isinstance(self.vectors, bool):
-            kept = read_vectors(X, check_array(X))
+            kept = read_vectors(X)
             return kept if isinstance(X, np.memmap) else np.array(kept)
         kept, n = KeptFile(self.vectors), np.shape(X)[0]
         if len(kept) != n:

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from skhash.codes import hamming_distances, pack_bits
+from skhash.linear import PCAHash
 from skhash.metrics import true_neighbors
 from skhash.neighbors import HashedNeighbors, _hashed
 from skhash.neighbors.search import vectors as vector_search
@@ -177,6 +178,15 @@ def test_neither_threads_nor_chunks_change_the_answer(monkeypatch):
         np.testing.assert_array_equal(one, other)
     for one, other in zip(search.radius_neighbors(None, 7.0)[1], balls, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("make", [list, np.asfortranarray, lambda X: X.astype(object)])
+def test_booleans_are_kept_as_numbers(make, tmp_path):
+    search = HashedNeighbors(PCAHash(3), rerank=N, vectors=True)
+    expected = clone(search).fit(1.0 * (VECTORS > 0)).kneighbors(QUERIES)
+    search.fit(make(VECTORS > 0)).save(tmp_path)
+    for one in (search, HashedNeighbors.load(tmp_path)):
+        np.testing.assert_array_equal(one.kneighbors(QUERIES), expected)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
