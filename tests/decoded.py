@@ -4,7 +4,7 @@ import numpy as np
 
 
 def rounded(numbers, fraction_bits=23):
-    """Round to floats whose fraction has so many bits, a half upwards."""
+    """Round numbers to a fraction of `fraction_bits` bits, a half upwards."""
     numbers = np.float32(numbers).astype(float)
     _, exponents = np.frexp(numbers)
     steps = 2.0 ** (exponents - 1 - fraction_bits)

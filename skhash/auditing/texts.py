@@ -12,7 +12,7 @@ def stored(result) -> str:
     reads = result.settings["rescore"]
     parts = {
         "code": "{:,} bytes of code a vector",
-        "beside": "{:,} byte beside it",
+        "beside": "{:,} beside it",
         "decoder": "the decoder once, {:,} bytes",
         "vector": "the vectors, {:,} bytes each, of which a query reads "
         f"{reads}: they may stay on disk",

@@ -197,8 +197,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
       itself out. Codes are ranked by Hamming distance.
     - `HashedNeighbors` with an `AsymmetricNeighbors`: by default it is scored by what
       it finds, as `HashedNeighbors.score` does, and here too rows of the index leave
-      themselves out. Other metrics and options rank its
-      codes by Hamming distance.
+      themselves out. Other metrics and options rank its codes by Hamming distance.
 
     Parameters
     ----------

@@ -96,11 +96,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     With a decoder the index holds a number beside each code, except for inner
     products of rows of any length: see the notes of `asymmetric_scores`. It takes one
     byte where the fit of the decoder found that this costs no recall, or else two to
-    four, and a byte more while a code is among the others that decodes to a much longer
-    or shorter vector. The first
-    search makes a second copy of the codes, in another layout. A
-    memory map of vectors stays on disk, and only the rows that are compared are read;
-    adding codes copies it into memory.
+    four, and one more while the index has a code that decodes to a much longer or
+    shorter vector. The first search makes a second copy of the codes, in another
+    layout. A memory map of vectors stays on disk, and only the rows that are compared
+    are read; adding codes copies it into memory.
 
     If the processor can look up bytes in registers (AVX-512 VBMI, AVX2 and NEON), a
     search first adds up bounds of 8 bits, for 16 to 64 codes at a time, and then scores

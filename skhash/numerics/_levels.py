@@ -9,6 +9,8 @@ How long the fraction is belongs to the decoder, so that a code has the same num
 beside any other codes. The bytes follow the codes that are there.
 """
 
+from functools import partial
+
 import numpy as np
 
 # Bits of the fraction of float32, which are all.
@@ -17,8 +19,8 @@ FRACTION_BITS = 23
 LARGEST_PATTERN = 0x7F7FFFFF
 # Levels of a byte, and of two, that the rows of a fit may take: others reach further.
 ROOM = 200, 50_000
-# The recall that a byte, or two, may cost, among so many neighbours of queries, found
-# among so many rows.
+# The recall that a byte, or two, may cost. It is that of N_NEIGHBORS for each of
+# N_QUERIES queries, among N_ROWS rows.
 MAX_COST, N_NEIGHBORS, N_QUERIES, N_ROWS = 0.005, 10, 500, 2000
 
 
@@ -60,10 +62,10 @@ def levels_to_keys(levels, base) -> np.ndarray:
 
 
 def choose_fractions(X, decoded, offset, share) -> tuple[int, int]:
-    """Return how many bits lengths and squared distances of decoded vectors need.
+    """Return how many bits the lengths and the squared distances of codes need.
 
-    That are as many as fit into a byte, if rows lose hardly any of their neighbours by
-    it, else as many as fit into two, or all.
+    As many bits as fit into a byte are enough if rows lose hardly any of their
+    neighbours by it, else those that fit into two bytes. Otherwise all are needed.
 
     Parameters
     ----------
@@ -73,53 +75,57 @@ def choose_fractions(X, decoded, offset, share) -> tuple[int, int]:
         What their codes decode to.
     offset : ndarray of shape (n_features,)
     share : float
-        That of the squared error of a row, which is added to its distance.
+        The share of the squared error of a row that is added to its distance.
     """
     X, decoded = (rows.astype(np.float64) for rows in (X, decoded))
-    n_queries = min(len(X), N_QUERIES)
-    beyond, X = decoded - offset, X - offset
-    squares = np.square(beyond).sum(axis=1)
-    squares += share * np.square(X - beyond).sum(axis=1)
-    lengths = np.linalg.norm(decoded, axis=1)
+    queries, k = X[:N_QUERIES], min(N_NEIGHBORS, len(X) - 1)
 
     def nearest(scores):
-        scores[np.arange(n_queries), np.arange(n_queries)] = np.inf
-        k = min(N_NEIGHBORS, len(X) - 1)
+        np.fill_diagonal(scores, np.inf)  # a row is not its own neighbour
         return np.argsort(scores, axis=1, kind="stable")[:, :k]
 
-    def by_distance(numbers, rows=beyond):
-        return nearest(numbers - 2 * X[:n_queries] @ rows.T)
+    def by_angle(lengths, rows):
+        inverse = np.divide(1, lengths, where=lengths > 0, out=0 * lengths)
+        return nearest(-queries @ rows.T * inverse)
 
-    def by_angle(numbers, rows=decoded):
-        inverse = np.divide(1, numbers, where=numbers > 0, out=0 * numbers)
-        return nearest(-(X[:n_queries] + offset) @ rows.T * inverse)
+    def by_distance(squares, rows):
+        return nearest(squares - 2 * (queries - offset) @ (rows - offset).T)
 
-    rows = X + offset
-    true = by_angle(np.linalg.norm(rows, axis=1), rows)
-    length = _shortest(lengths, by_angle, true)
-    true = by_distance(np.square(X).sum(axis=1), X)
-    return length, _shortest(squares, by_distance, true)
+    norms, lengths = (np.linalg.norm(rows, axis=1) for rows in (X, decoded))
+    lengths[norms == 0] = 0  # as searches mark rows of zeros
+    squares, beyond = (np.square(it - offset).sum(axis=1) for it in (X, decoded))
+    beyond += share * np.square(X - decoded).sum(axis=1)
+    return tuple(
+        _shortest(numbers.astype(np.float32), partial(search, rows=decoded), true)
+        for numbers, search, true in (
+            (lengths, by_angle, by_angle(norms, X)),
+            (beyond, by_distance, by_distance(squares, X)),
+        )
+    )
 
 
 def _shortest(numbers, search, true):
-    """Return the bits of the fraction with which a search finds nearly as many."""
-    if not len(true) or not true.shape[1]:
-        return FRACTION_BITS
-    numbers = numbers.astype(np.float32)
+    """Return the least bits of the fraction by which a search finds nearly as many.
+
+    search : returns the neighbours by some numbers; true : those by the rows, (n, k)
+    """
     fractions = range(FRACTION_BITS, 0, -1)
 
-    def recall(fraction_bits):
-        found = search(numbers_of(keys_of(numbers, fraction_bits), fraction_bits))
-        both = np.sort(np.hstack([found, true]), axis=1)
-        return (both[:, 1:] == both[:, :-1]).mean() * both.shape[1]
+    def recall(bits):
+        found = search(numbers_of(keys_of(numbers, bits), bits))
+        return np.mean(
+            [np.isin(*pair).mean() for pair in zip(true, found, strict=True)]
+        )
 
-    def n_levels(fraction_bits):
-        keys = keys_of(numbers, fraction_bits)
+    def n_levels(bits):
+        keys = keys_of(numbers, bits)
         return np.ptp(keys[keys > 0]) if keys.any() else 0
 
-    most = recall(FRACTION_BITS)
+    if not true.size:
+        return FRACTION_BITS
+    least = recall(FRACTION_BITS) - MAX_COST
     for room in ROOM:
         longest = next((bits for bits in fractions if n_levels(bits) <= room), 0)
-        if longest and most - recall(longest) <= MAX_COST * true.shape[1]:
+        if longest and recall(longest) >= least:
             return longest
     return FRACTION_BITS

@@ -62,7 +62,7 @@ def _compiled(function, **options):
 
 
 def _survive_its_disk(compiled):
-    """Have a kernel compiled anew where a file of it is damaged or cannot be written.
+    """Compile a kernel again if its file is damaged, and go on if none can be written.
 
     numba would raise its error from the first call, in each process from then on.
     """
@@ -97,9 +97,9 @@ def _warn_once(done, folder, error):
     if (done, folder) not in _warned:
         _warned.add((done, folder))
         warnings.warn(
-            f"A compiled kernel in {folder} cannot be {done} ({error}); it is compiled "
-            "anew, which takes seconds. If this comes again, delete its .nbi and .nbc "
-            "files, free the disk, or name another folder by NUMBA_CACHE_DIR.",
+            f"A compiled kernel in {folder} cannot be {done} ({error}). It is compiled "
+            "again, which takes seconds. If the warning returns, delete the .nbi and "
+            ".nbc files there, free the disk, or set NUMBA_CACHE_DIR to a new folder.",
             stacklevel=2,
         )
 

@@ -10,6 +10,7 @@ from skhash.neighbors.search.chunks import read_only
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
+from skhash.utils.arrays import are_zero
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, row_chunks
 from skhash.utils.late import LateModule
 from skhash.utils.threads import map_chunks, threads_for
@@ -192,14 +193,14 @@ class CodeScorer(Scorer):
         """Return scores (n_queries, n_codes)."""
         scores = np.empty((queries.shape[0], len(self)), dtype=np.float32)
         self._run("score_all", len(self), queries, scores)
-        return scores - self.decoder.zero_excess(queries)[:, None]
+        return self._corrected(scores, queries)
 
     def score_candidates(self, queries, candidates):
         """Return the scores of each query's own candidates, (n_queries, m)."""
         scores = np.empty(candidates.shape, dtype=np.float32)
         task = scores.shape[1], queries, candidates, scores
         self._run("score_candidates", *task)
-        return scores - self.decoder.zero_excess(queries)[:, None]
+        return self._corrected(scores, queries)
 
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
@@ -211,7 +212,7 @@ class CodeScorer(Scorer):
         scan = self._scan()
         if scan is not None:
             scores, found = scan.nearest(self, queries, k, live)
-            return scores - self.decoder.zero_excess(queries)[:, None], found
+            return self._corrected(scores, queries), found
         if live is not None:
             places = live.nonzero()[0]
             scores, found = self.among(places).nearest(queries, k)
@@ -220,15 +221,21 @@ class CodeScorer(Scorer):
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
         self._run("nearest", len(self), queries, scores, positions)
         scores, found = smallest(scores, positions, k)
-        return scores - self.decoder.zero_excess(queries)[:, None], found
+        return self._corrected(scores, queries), found
 
     def within(self, queries, radius, live=None):
         """Return those within a radius; see `Scorer.within`."""
         scan = self._scan()
         # The scan has one radius for all queries.
-        if scan is None or self.decoder.zero_excess(queries).any():
+        if scan is None or (self.decoder.zero_excess and are_zero(queries).any()):
             return super().within(queries, radius, live)
         return scan.within(self, queries, radius, live)
+
+    def _corrected(self, scores, queries):
+        """Return scores, those of queries of zeros without what is too large."""
+        if self.decoder.zero_excess:
+            scores[are_zero(queries)] -= self.decoder.zero_excess
+        return scores
 
     def _scan(self):
         """Return the module that searches by blocks, or None without blocks."""

@@ -19,7 +19,7 @@ from skhash.numerics._levels import (
     levels_to_keys,
     numbers_of,
 )
-from skhash.utils.arrays import are_zero, check_array, with_safe_squares
+from skhash.utils.arrays import check_array, with_safe_squares
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
@@ -166,17 +166,18 @@ class Decoder:
         vectors = np.linalg.qr(vectors.T, mode="r").T
         entries, offset = vectors[:-1], vectors[-1] * self.by_angle
         entries = entries.reshape(*self.codebook.shape[:-1], -1)
+        norms = np.linalg.norm(entries, axis=-1, keepdims=True)
         block_bits = bits_of_block(entries)
         numbers = np.empty(len(packed_codes), dtype=np.float32)
         for rows in row_chunks(len(numbers), 32 * (self.n_bits + entries.shape[-1])):
             values = block_values(packed_codes[rows], block_bits, len(entries))
             beyond = sum_of_entries(values, entries)
             own = np.square(beyond + offset).sum(axis=1)
+            # Where the parts of a vector cancel, rounding leaves a residue.
+            parts = sum_of_entries(values, norms)[:, 0] + np.linalg.norm(offset)
+            own[np.sqrt(own) <= ROUNDING * parts] = 0
             if self.by_angle:
-                # The change of basis leaves something of a vector that is zero.
-                longest = np.linalg.norm(beyond, axis=1) + np.linalg.norm(offset)
                 own = np.sqrt(own)
-                own[own <= ROUNDING * longest] = 0
                 if added is not None:
                     own[np.isinf(added[rows])] = 0
                 _to_float32(1e4 / own[own > 0])  # factors are float32, too
@@ -230,14 +231,15 @@ class Decoder:
         numbers = np.float32([term, times, nothing, lowest_score(self.metric)])
         return _kernel_law.Law(self.base, FRACTION_BITS - self.fraction_bits, *numbers)
 
-    def zero_excess(self, X):
-        """Return by how much the scores of queries are too large, (n_queries,).
+    @property
+    def zero_excess(self):
+        """By how much the scores of queries of zeros are too large.
 
-        That is 0, except for zeros among rows of unit length: a sum of 0 means a right
-        angle there, and distances from zero are shorter.
+        A sum of 0 stands for a right angle, and among rows of unit length distances
+        from zero are shorter than those at a right angle.
         """
         term, _, nothing = ANGLES[self.metric] if self.by_angle else (0, 0, 0)
-        return np.float32(term - nothing) * are_zero(X)
+        return np.float32(term - nothing)
 
     @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):

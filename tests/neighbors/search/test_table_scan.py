@@ -38,7 +38,7 @@ def make_case(n, n_queries, n_bytes=4, n_features=6, block_bits=8, seed=0):
 
 
 def with_fraction(decoder, bits):
-    """Return a decoder whose codes keep numbers with a fraction of so many bits."""
+    """Return a decoder that keeps `bits` bits of the fraction of numbers."""
     codebook, offset = decoder
     names = "codebook_", "offset_", "length_bits_", "distance_bits_"
     values = codebook, offset, bits, bits
