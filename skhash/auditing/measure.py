@@ -34,7 +34,8 @@ class AuditRow:
 
     A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by
     uncompressed queries ``bytes_per_vector``: the code, and the number beside it unless
-    inner products are compared. ``codebook_bytes`` is what decodes the codes, once for all vectors.
+    inner products are compared. ``codebook_bytes`` is what decodes the codes, once for
+    all vectors.
 
     Times are wall-clock on this machine. ``fit_seconds`` is None of a code that is cut
     from a longer one, whose row has those of the only fit. Speeds are per second, after
