@@ -147,12 +147,11 @@ def _bound_rows(codes, query, score, bounds):
         # Within the levels of a byte, bounds rise or fall, but for that of level 0.
         size = 1 << 8 * (codes.blocks.shape[1] - n_bytes - 1)
         for byte in range(256):
-            first, last = min(byte * size, codes.last), byte * size + size - 1
-            bound = _bound_level(law, max(first, 1), score, largest)
-            end = _bound_level(law, max(min(last, codes.last), 1), score, largest)
-            bound = min(bound, end)
-            if first == 0:
-                bound = min(bound, _bound_level(law, 0, score, largest))
+            first = min(byte * size, codes.last)
+            bound = _bound_level(law, first, score, largest)
+            if size > 1:
+                for level in (max(first, 1), min(byte * size + size - 1, codes.last)):
+                    bound = min(bound, _bound_level(law, level, score, largest))
             bounds[n_bytes, byte] = bound
         lowest, highest = extremes(bounds, 256 * n_bytes, 256)
         largest += max(abs(lowest), abs(highest))
