@@ -179,7 +179,7 @@ def _fill_in(app, page, template, context, doctree):
 def _write_report(app, error):
     """Write the report that pages embed: an audit of digits, as ``--out`` writes it."""
     if error is None and app.builder.name == "html":
-        settings = {"n_bits": [16, 32, 64], "methods": ["itq", "residual", "sign"]}
+        settings = {"n_bits": [16, 32, 64], "methods": ["bytes", "itq", "sign"]}
         result = skhash.audit(load_digits().data, **settings)
         page = result.to_html(image_shape=(8, 8))
         Path(app.outdir, "report.html").write_text(page, "utf-8")

@@ -3,7 +3,7 @@ Comparable rows of a data frame
 ===============================
 
 A table has numbers and categories, with gaps. ``ColumnTransformer`` of scikit-learn
-makes vectors of its rows, an encoder makes codes of the vectors, and `HashedNeighbors`
+makes vectors of its rows, a quantizer makes codes of the vectors, and `HashedNeighbors`
 takes all of it as one search: rows of a data frame in, the rows most like them out.
 Here that answers what a used car is worth.
 """
@@ -19,14 +19,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_transformer
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skhash import HammingNeighbors, HashedNeighbors, NeighborHash
+from skhash import AdditiveQuantizer, HashedNeighbors
 
 rng = np.random.default_rng(0)
 N = 5000
@@ -61,9 +60,8 @@ vectors = make_column_transformer(
     (OneHotEncoder(), ["body", "fuel"]),
     (make_pipeline(SimpleImputer(), StandardScaler()), ["years", "1000 km", "kW"]),
 )
-encoder = make_pipeline(vectors, NeighborHash(n_bits=32, random_state=0))
 offers, asked = train_test_split(cars, test_size=500, random_state=0)
-search = HashedNeighbors(encoder, HammingNeighbors(40))
+search = HashedNeighbors(make_pipeline(vectors, AdditiveQuantizer(4)), n_neighbors=40)
 search.fit(offers.drop(columns="price"))
 
 mine = asked[asked["years"].between(4, 6)].iloc[[0]]
@@ -76,15 +74,14 @@ print(comparable.head(6).to_string())
 # A price of each
 # ---------------
 #
-# In a pipeline the index hands its neighbours to scikit-learn's regressor. The encoder
-# stays as it is, frozen: fitted to the prices, `NeighborHash` would take them for names
-# of classes. Beside it is the same by the vectors.
+# In a pipeline the search hands its neighbours to scikit-learn's regressor. Beside it
+# is the same by the vectors.
 
 N_NEIGHBORS = 15
 prices = {
-    "32 bits": make_pipeline(
-        FrozenEstimator(search.encoder_),
-        HammingNeighbors(N_NEIGHBORS),
+    "4 bytes": make_pipeline(
+        vectors,
+        HashedNeighbors(4, n_neighbors=N_NEIGHBORS),
         KNeighborsRegressor(N_NEIGHBORS, metric="precomputed"),
     ),
     "vectors": make_pipeline(vectors, KNeighborsRegressor(N_NEIGHBORS)),

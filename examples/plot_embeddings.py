@@ -3,9 +3,9 @@ From a file of embeddings to texts that answer
 ==============================================
 
 Embeddings of texts come as an ``.npy`` file, a row a text. This example begins with
-such a file and ends with the texts that are nearest to a question: an audit says what a
-code of each length keeps, the file is searched by the code that it recommends, and the
-vectors stay on disk.
+such a file and ends with the texts that are nearest to a question: an audit says what
+codes of each length find, the file is searched by eight bytes a vector, and the vectors
+stay on disk.
 """
 
 # %%
@@ -31,12 +31,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 import skhash
-from skhash import AsymmetricNeighbors, HashedNeighbors
+from skhash import HashedNeighbors
 
 library = Path(sysconfig.get_path("stdlib"))
 texts = {}
@@ -67,14 +66,13 @@ np.save(folder / "vectors.npy", model.transform(texts).astype(np.float16))
 
 vectors = np.load(folder / "vectors.npy", mmap_mode="r")
 print(vectors.shape, vectors.dtype)
-compared = {"n_bits": [32, 64, 128], "methods": ["itq", "sign"]}
-result = skhash.audit(vectors, **compared, metric="cosine", target_recall=0.85)
+compared = {"n_bits": [32, 64], "methods": ["bytes", "itq", "sign"]}
+result = skhash.audit(vectors, **compared, metric="cosine")
 print(f"{result.choice}: {result.reason}")
 
 # %%
 # The picture has the share of the ten true neighbours that are found, against the bytes
-# of a vector in memory. "sign" is what vector databases call binary quantization: here
-# it needs twice the bytes. Where there is time, add the method "neighbor".
+# of a vector in memory. "sign" is what vector databases call binary quantization.
 
 ax = result.plot()
 plt.show()
@@ -83,22 +81,19 @@ plt.show()
 # Search
 # ------
 #
-# The index holds the codes. A question finds 100 candidates by them, and reads the
-# vectors of these, and of no others, from the file. The encoder was fitted by the audit
-# and stays as it is.
+# The search holds the codes. Of the 100 nearest to a question it reads the vectors, and
+# no others, from the file.
 
-index = AsymmetricNeighbors(n_neighbors=4, n_candidates=100, metric="cosine")
-encoder = FrozenEstimator(result.encoder)
-search = HashedNeighbors(encoder, index, keep_vectors=folder / "vectors.npy")
-search.fit(vectors)
-print(f"{search.index_.packed_codes_.nbytes:,} of {vectors.nbytes:,} bytes in memory")
+options = {"metric": "cosine", "rerank": 100, "vectors": folder / "vectors.npy"}
+search = HashedNeighbors(8, **options).fit(vectors)
+print(f"{8 * len(vectors):,} bytes of codes, {vectors.nbytes:,} of vectors on disk")
 
 for question in [
     "copy a directory and all the files in it",
     "parse a date from a string",
     "wait until a lock is released by another thread",
 ]:
-    distances, positions = search.kneighbors(model.transform([question]))
+    distances, positions = search.kneighbors(model.transform([question]), 4)
     print(f"\n{question}")
     for distance, position in zip(distances[0], positions[0], strict=True):
         first_line = texts[position].partition("\n")[0]

@@ -2,7 +2,7 @@
 Where else does it look like this?
 ==================================
 
-Features of images, one row a patch, become codes of 16 bytes. A place on a photograph
+Features of images, one row a patch, become codes of 8 bytes. A place on a photograph
 then is a query: which patches look like this one, here and in another photograph? The
 two photographs are scikit-learn's. The features are edges and colours in plain NumPy;
 those of a network, ``model(patches).numpy()``, would stand in the same place.
@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.datasets import load_sample_images
 from sklearn.preprocessing import normalize
 
-from skhash import HammingNeighbors, HashedNeighbors, ITQHash
+from skhash import HashedNeighbors
 
 CELL, STEP, N_CELLS, N_DIRECTIONS = 8, 4, 4, 8
 SIDE = CELL * N_CELLS
@@ -67,8 +67,7 @@ print(f"{X.shape[0]:,} patches with {X.shape[1]} features each")
 #
 # All patches are searched, those too that overlap the query.
 
-search = HashedNeighbors(ITQHash(n_bits=128, random_state=0), HammingNeighbors())
-search.fit(X)
+search = HashedNeighbors(8).fit(X)
 codes = search.index_.packed_codes_
 print(f"{X.astype(np.float32).nbytes:,} bytes of features, {codes.nbytes:,} of codes")
 
@@ -76,12 +75,12 @@ print(f"{X.astype(np.float32).nbytes:,} bytes of features, {codes.nbytes:,} of c
 # The picture
 # -----------
 #
-# Left the patch that is asked for. A place is the more yellow, the fewer bits differ,
-# and from 40 bits on has no colour. The frames are the nearest patches that do not
-# overlap.
+# Left the patch that is asked for. A place is the more yellow, the nearer its patch is,
+# and beyond a distance of 0.8 has no colour. The frames are the nearest patches that do
+# not overlap.
 
 ASKED = [(0, (212, 232)), (0, (340, 60)), (1, (180, 320))]
-N_SHOWN, FARTHEST = 6, 40
+N_SHOWN, FARTHEST = 6, 0.8
 
 
 def apart(positions, n_shown):
@@ -107,7 +106,7 @@ for row, (image, where) in zip(axes, ASKED, strict=True):
     away = np.abs(places - where).sum(axis=1) + 1e6 * (of_image != image)
     asked = away.argmin()
     distances, positions = search.kneighbors(X[[asked]], n_neighbors=len(X))
-    by_place = np.empty(len(X), dtype=int)
+    by_place = np.empty(len(X))
     by_place[positions[0]] = distances[0]
     top, left = places[asked]
     row[0].imshow(images[image][top : top + SIDE, left : left + SIDE])

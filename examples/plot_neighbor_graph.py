@@ -3,9 +3,10 @@ A map and clusters from the graph of codes
 ==========================================
 
 Many methods of scikit-learn need no vectors, only the neighbours of each row: t-SNE and
-spectral clustering do, and so does UMAP. `HammingNeighbors` hands them a sparse graph,
-as `sklearn.neighbors.KNeighborsTransformer` does. Here are the same digits drawn by the
-graph of their vectors and by that of codes of 8 bytes.
+spectral clustering do, and so does UMAP. `HashedNeighbors` hands them a sparse graph,
+as `sklearn.neighbors.KNeighborsTransformer` does, with distances in the same units.
+Here are the same digits drawn by the graph of their vectors and by that of 8 bytes of
+each.
 
 How much time that saves, and what it costs for more and longer vectors, is on the page
 :doc:`/benchmarks/search`.
@@ -16,8 +17,8 @@ How much time that saves, and what it costs for more and longer vectors, is on t
 # -------------
 #
 # Both end in the same estimator, which takes ``metric="precomputed"``. The first step
-# of the one compares vectors. The first two steps of the other make codes and compare
-# these. Three times the perplexity is how many neighbours t-SNE asks for.
+# of the one compares vectors, that of the other compares them with decoded codes. Three
+# times the perplexity is how many neighbours t-SNE asks for.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,19 +27,17 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import TSNE, trustworthiness
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import KNeighborsTransformer
-from sklearn.pipeline import make_pipeline
 
-from skhash import HammingNeighbors, SGHEncoder
+from skhash import HashedNeighbors
 
 X, y = load_digits(return_X_y=True)
 PERPLEXITY = 12
 n_neighbors = 3 * PERPLEXITY + 1
-encoder = SGHEncoder(n_bits=64, random_state=0).fit(X)
 graphs = {
-    "64 numbers": make_pipeline(KNeighborsTransformer(n_neighbors=n_neighbors)),
-    "64 bits": make_pipeline(encoder, HammingNeighbors(n_neighbors)),
+    "64 numbers": KNeighborsTransformer(n_neighbors=n_neighbors),
+    "8 bytes": HashedNeighbors(8, n_neighbors=n_neighbors),
 }
-graphs = {name: steps.fit_transform(X) for name, steps in graphs.items()}
+graphs = {name: one.fit_transform(X) for name, one in graphs.items()}
 shared = [graph.astype(bool) for graph in graphs.values()]
 print(f"{shared[0].multiply(shared[1]).sum() / shared[0].sum():.0%} of edges in both")
 
@@ -82,12 +81,11 @@ plt.show()
 # .. code-block:: python
 #
 #    tsne = TSNE(metric="precomputed", init="random")
-#    make_pipeline(SGHEncoder(64), HammingNeighbors(91), tsne).fit_transform(X)
+#    make_pipeline(HashedNeighbors(8, n_neighbors=91), tsne).fit_transform(X)
 #
 # UMAP (``pip install umap-learn``) takes the neighbours themselves:
 #
 # .. code-block:: python
 #
-#    codes = encoder.transform(X)
-#    distances, positions = HammingNeighbors().fit(codes).kneighbors(codes, 15)
+#    distances, positions = HashedNeighbors(8).fit(X).kneighbors(X, 15)
 #    UMAP(precomputed_knn=(positions, distances.astype("float32"))).fit_transform(X)

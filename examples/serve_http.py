@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path != "/health":
             return self.answer(404, {"error": f"No {self.path}; GET /health."})
-        n_vectors = int(self.search.index_.live_.sum())
+        n_vectors = int(self.search.live_.sum())
         self.answer(
             200, {"n_vectors": n_vectors, "n_features": self.search.n_features_in_}
         )
@@ -122,7 +122,7 @@ def find(search, question):
             f"vectors are rows of {width} numbers; got shape {vectors.shape}."
         )
     n_neighbors = question.get("n_neighbors", 10)
-    has_ids = hasattr(search.index_, "ids_")
+    has_ids = hasattr(search, "ids_")
     if isinstance(n_neighbors, int) and len(vectors) * n_neighbors > MAX_ANSWERS:
         raise ValueError(f"Ask for at most {MAX_ANSWERS} neighbours in all.")
     distances, ids = search.kneighbors(vectors, n_neighbors, return_ids=has_ids)

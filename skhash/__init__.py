@@ -13,8 +13,10 @@ from skhash.neural import (
     SupervisedHash,
 )
 from skhash.persistence import load
+from skhash.quantization import AdditiveQuantizer
 
 __all__ = [
+    "AdditiveQuantizer",
     "AsymmetricNeighbors",
     "AuditResult",
     "DualHashEncoder",

@@ -23,8 +23,13 @@ from skhash.numerics._perceptron import check_layers, mlp_forward
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import fit_context
-from skhash.utils.arrays import contiguous_rows, unit_rows, validate_data
-from skhash.utils.chunks import column_range, dense_chunks, even_chunks, row_chunks
+from skhash.utils.arrays import (
+    check_magnitude,
+    contiguous_rows,
+    unit_rows,
+    validate_rows,
+)
+from skhash.utils.chunks import column_range, even_chunks, row_chunks
 from skhash.utils.ranges import COUNT
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
@@ -182,22 +187,14 @@ class BaseHasher(
         """The number of bits of the fitted encoder, even if `n_bits` has changed."""
 
     def _validate(self, X, *, reset: bool, all_finite: bool = True):
-        # float16 rows, perhaps in a file, are converted when they are prepared.
-        is_half = isinstance(X, np.ndarray) and X.dtype == np.float16
-        X = validate_data(
+        return validate_rows(
             self,
             X,
             reset=reset,
-            dtype=np.float16 if is_half else [np.float32, np.float64],
+            all_finite=all_finite,
             accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
-            ensure_all_finite=all_finite and not is_half,
             ensure_min_samples=2 if reset else 1,
         )
-        # scikit-learn would allocate a mask of the finite values.
-        if is_half and all_finite:
-            for _, chunk in dense_chunks(X):
-                self._check_finite(chunk)
-        return X
 
     def _check_finite(self, X) -> None:
         """Raise ``ValueError`` where rows hold NaN or infinity."""
@@ -327,19 +324,6 @@ def signs(logits) -> np.ndarray:
 SHARES = 4
 # `fit` looks at so many rows for bits that are alike in all but this share of them.
 SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
-# Squares of values within these bounds, summed over any data, fit into float32.
-SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
-
-
-def check_magnitude(X) -> None:
-    """Raise ValueError where squares of the values would overflow or vanish."""
-    largest = max(X.max(), -X.min())
-    if largest > LARGEST_VALUE or 0 < largest < SMALLEST_VALUE:
-        raise ValueError(
-            f"The largest magnitude in X is {largest:.3g}, but encoders are fitted on "
-            f"values from {SMALLEST_VALUE:g} to {LARGEST_VALUE:g}. Multiply X by a "
-            "constant: codes do not depend on the unit."
-        )
 
 
 class FittedBitsMixin:

@@ -58,7 +58,7 @@ def _search_by_tables():
 def _audit():
     vectors = np.random.default_rng(0).normal(size=(500, 16))
     labels = np.arange(500) % 3
-    audit(vectors, labels, n_bits=[16], methods=["sgh", "neighbor", "residual"])
+    audit(vectors, labels, n_bits=[16], methods=["bytes", "sgh", "neighbor"])
 
 
 def _networks():

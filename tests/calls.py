@@ -15,19 +15,21 @@ from numba.core.dispatcher import Dispatcher
 
 import skhash
 from skhash.codes import packed_to_words
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
     mean_average_precision_score,
     ndcg_at_k_score,
     neighbor_recall_score,
     true_neighbors,
 )
-from skhash.neighbors import AsymmetricNeighbors
+from skhash.neighbors import AsymmetricNeighbors, asymmetric_scores
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.searcher import ALGORITHMS
+from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._binary import BinaryUnits
+from skhash.quantization import AdditiveQuantizer, LinearDecoder
 
 N_FEATURES = 5
 REACHES = {"nearest": 9, "within": 3}
@@ -67,24 +69,26 @@ def asymmetric(codes, vectors):
         for shape in shapes:
             codebook = rng.integers(-2, 3, (*shape, N_FEATURES)).astype(float)
             index.fit(codes, decoder=(codebook, codebook.reshape(-1, N_FEATURES)[0]))
-            for n_candidates in (None, 50):
-                index.set_params(n_candidates=n_candidates)
-                for n_queries in (1, 20):
-                    yield from asked(index, vectors[:n_queries], codes[:n_queries])
-        index.set_params(n_candidates=None, search_fraction=0.1)
+            for n_queries in (1, 20):
+                yield from asked(index, vectors[:n_queries])
+        index.set_params(search_fraction=0.1)
         with patch.object(table_scan, "MIN_BLOCKS", 1):  # which has too few, then all
             found = index.kneighbors(vectors[:3], 600)
         yield found[0]
-        index.fit(codes, vectors=vectors)
-        yield from asked(index, vectors[:20], codes[:20])
+        decoder = codebook, np.ones(N_FEATURES)
+        options = {"metric": metric, "packed": True}
+        yield asymmetric_scores(vectors[:3], codes, decoder, **options)
+        queries = np.array(vectors[:20], dtype=float)
+        candidates = rng.integers(0, 700, (20, 9))
+        yield VectorScorer(vectors, metric, 1).score_candidates(queries, candidates)
 
 
-def asked(index, queries, codes):
-    scores, positions = index.kneighbors(queries, codes=codes)
-    yield scores
+def asked(index, queries):
+    distances, positions = index.kneighbors(queries)
+    yield distances
     if index.metric != "cosine":
         yield positions
-        balls = index.radius_neighbors(queries, float(np.median(scores)), codes=codes)
+        balls = index.radius_neighbors(queries, float(np.median(distances)))
         yield from map(np.concatenate, balls)
 
 
@@ -103,7 +107,8 @@ def others(codes, vectors):
     for block_bits in (1, 4):
         decoder = LinearDecoder(n_alternations=1, n_restarts=1, block_bits=block_bits)
         yield decoder.fit(vectors, bits).refine(vectors, bits)
-    yield decoder.refine(vectors)
+    quantizer = AdditiveQuantizer(2, n_alternations=1, n_restarts=1).fit(vectors)
+    yield quantizer.transform(vectors)
     labels, options = np.arange(len(codes)) % 3, {"packed": True, "ties": "index"}
     for score in (mean_average_precision_score, ndcg_at_k_score):
         yield np.array(score(codes[:9], codes, labels[:9], labels, **options))

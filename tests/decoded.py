@@ -35,12 +35,12 @@ def scores_of_decoded(
         away = queries - offset
         products = np.square(away).sum(axis=1)[:, None]
         products = products - 2 * away @ (decoded - offset).T
-        return np.maximum(products + numbers, 0)
+        return np.sqrt(np.maximum(products + numbers, 0))
     norms = np.linalg.norm(queries, axis=1)[:, None] * numbers
     cosines = np.divide(queries @ decoded.T, norms, where=norms > 0, out=0 * norms)
     if metric == "inner_product":
         return -cosines
     if metric == "euclidean":  # of vectors of length 1, or 0
         squares = [(np.linalg.norm(queries, axis=1) > 0)[:, None] * 1.0, numbers > 0]
-        return np.maximum(squares[0] + squares[1] - 2 * cosines, 0)
+        return np.sqrt(np.maximum(squares[0] + squares[1] - 2 * cosines, 0))
     return np.maximum(1 - cosines, 0)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import skhash
-from skhash import HashedNeighbors, linear, neighbors
+from skhash import HashedNeighbors, linear, neighbors, quantization
 from skhash.persistence.state import MODULES, known_class
 from skhash.training import BaseNeuralHasher
 
@@ -18,6 +18,7 @@ Y = np.arange(60) % 3
 BITS = (X > np.median(X, axis=0)).astype(np.uint8)
 IDS = np.array([f"row {i}" for i in range(60)])
 CODES = np.tile(BITS, (5, 2))
+DECODER = np.random.default_rng(1).normal(size=(6, 6)), np.ones(6)
 TRAINED = {"n_bits": 5, "max_epochs": 1}
 
 
@@ -30,23 +31,23 @@ def rows(version):
     return SimpleNamespace(X=moved, y=Y[:n], bits=bits, ids=IDS[:n], seed=seed)
 
 
-def asymmetric(d, **what):
-    index = neighbors.AsymmetricNeighbors(3, n_jobs=1)
-    return index.fit(d.bits, d.y, ids=d.ids, **what).remove(d.ids[:2])
+QUICK = {"n_alternations": 1, "n_restarts": 1}
 
 
 def decoder(d, block_bits):
-    decoder = linear.LinearDecoder(
-        block_bits=block_bits, n_alternations=1, n_restarts=1
-    )
+    decoder = quantization.LinearDecoder(block_bits=block_bits, **QUICK)
     return decoder.fit(np.tile(d.X, (5, 1)), np.tile(d.bits, (5, 2)))
+
+
+def quantizer(n_bytes, X, **seed):
+    return quantization.AdditiveQuantizer(n_bytes, **QUICK, **seed).fit(X)
 
 
 def clusters(d):
     index = neighbors.HammingNeighbors(3, algorithm="pruned", n_jobs=1)
     ids = [f"{one} {mark}" for mark in "abcde" for one in d.ids]
     codes = np.tile(d.bits, (5, 2))
-    return index.fit(codes, np.tile(d.y, 5), ids=ids, expected_queries=10)
+    return index.fit(codes, np.tile(d.y, 5), ids=ids).prepare(10**6)
 
 
 def pairs(d):
@@ -67,11 +68,12 @@ MAKERS = {
     **{
         name: lambda d, name=name: getattr(linear, name)(5, **d.seed).fit(d.X, d.y)
         for name in linear.__all__
-        if name != "LinearDecoder"
     },
     "LinearDecoder": lambda d: decoder(d, 1),
     "LinearDecoder of nibbles": lambda d: decoder(d, 4),
     "LinearDecoder of bytes": lambda d: decoder(d, 8),
+    "AdditiveQuantizer": lambda d: quantizer(2, np.tile(d.X, (5, 1)), **d.seed),
+    "AdditiveQuantizer of half bytes": lambda d: quantizer(3, d.X, **d.seed),
     "SGHEncoder": trained("SGHEncoder", scale="latent"),
     "SGHEncoder with pairs": pairs,
     "NeighborHash": trained("NeighborHash", hidden_layer_sizes=(4,), n_neighbors=3),
@@ -93,14 +95,18 @@ MAKERS = {
         .remove(d.ids[:2])
     ),
     "HammingNeighbors with clusters": clusters,
-    "AsymmetricNeighbors": lambda d: asymmetric(
-        d, decoder=(np.random.default_rng(1).normal(size=(6, 6)), np.ones(6))
+    "AsymmetricNeighbors": lambda d: (
+        neighbors.AsymmetricNeighbors(3, n_jobs=1)
+        .fit(d.bits, d.y, ids=d.ids, decoder=DECODER)
+        .remove(d.ids[:2])
     ),
-    "AsymmetricNeighbors of vectors": lambda d: asymmetric(d, vectors=d.X),
     "HashedNeighbors": lambda d: HashedNeighbors(
+        quantization.AdditiveQuantizer(2, **QUICK), n_neighbors=3, n_jobs=1
+    ).fit(d.X, d.y, ids=d.ids),
+    "HashedNeighbors of bits": lambda d: HashedNeighbors(
         linear.PCAHash(5),
-        neighbors.AsymmetricNeighbors(3, n_candidates=20, n_jobs=1),
-        decoder=linear.LinearDecoder(n_alternations=1, n_restarts=1),
+        **{"metric": "cosine", "rerank": 20, "vectors": True},
+        index=neighbors.AsymmetricNeighbors(3, n_jobs=1),
     ).fit(d.X, d.y, ids=d.ids),
 }
 
@@ -130,6 +136,9 @@ def answers(estimator):
     if hasattr(estimator, "refine"):
         bits = CODES[:60, : estimator.n_bits_]
         return [estimator.inverse_transform(bits), estimator.refine(X, bits)]
+    if isinstance(estimator, quantization.AdditiveQuantizer):
+        codes = estimator.transform(X)
+        return [codes, estimator.inverse_transform(codes)]
     if hasattr(estimator, "predict_proba"):
         return [estimator.predict(X), estimator.predict_proba(X)]
     if isinstance(estimator, neighbors.HammingNeighbors):
@@ -167,8 +176,8 @@ def use(estimator, whole, folder, without=()):
 def arguments(estimator, method):
     """Return what may be given to a method, by the names of parameters."""
     is_index = hasattr(estimator, "packed_codes_")
-    n_bits = getattr(estimator, "n_bits_", None) or estimator._n_features_out
-    codes = CODES[:60, : estimator.n_features_in_ if is_index else n_bits]
+    width = getattr(estimator, "_n_features_out", None) or estimator.n_bits_
+    codes = CODES[:60, : estimator.n_features_in_ if is_index else width]
     takes_codes = is_index or method == "inverse_transform"
     given = {"X": codes if takes_codes else X, "y": Y, "bits": codes, "codes": codes}
     given |= {"n_bits": 3, "expected_queries": 9}
@@ -179,6 +188,4 @@ def arguments(estimator, method):
         given["ids"] = index.ids_[index.live_][:2]
     if method == "partial_fit":
         given["ids"] = np.char.add(IDS, " more")
-        if hasattr(estimator, "vectors_"):
-            given["vectors"] = X
     return given

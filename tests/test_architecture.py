@@ -28,6 +28,7 @@ ALLOWED = {
     "metrics": {"utils", "codes", "numerics"},
     "datasets": {"utils"},
     "base": {"utils", "codes", "numerics", "persistence"},
+    "quantization": {"utils", "codes", "numerics", "persistence"},
     "training": {"utils", "codes", "persistence", "base"},
 }
 METHODS = {"linear", "neural", "classification"}
@@ -38,7 +39,7 @@ ALLOWED["classification"] = BELOW_METHODS
 ALLOWED["neighbors"] = {"utils", "codes", "numerics", "persistence"}
 ALLOWED["distributed"] = {"utils", "codes", "neighbors"}
 ALLOWED["export"] = {"utils", "codes", "neighbors"}
-ESTIMATORS = {"persistence", "neighbors", *METHODS}
+ESTIMATORS = {"persistence", "quantization", "neighbors", *METHODS}
 ALLOWED["auditing"] = ESTIMATORS | {"utils", "codes", "metrics", "_versions"}
 ALLOWED["cli"] = ALLOWED["auditing"] | {"auditing", "base", "datasets", "__init__"}
 ALLOWED["compile"] = {"utils", "numerics", "neighbors", "auditing"}
@@ -52,7 +53,7 @@ ALLOWED_LATE = {
     "persistence": {"__init__"},
     "_versions": {"__init__"},
     "auditing": {"__init__"},  # a page names the version
-    "neighbors": {"linear", "metrics"},
+    "neighbors": {"quantization", "metrics"},
 }
 
 

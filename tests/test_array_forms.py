@@ -25,7 +25,8 @@ import skhash
 from skhash import codes, export, metrics, neighbors
 from skhash.distributed import ShardedNeighbors
 from skhash.gradients import gradient_report
-from skhash.linear import LinearDecoder, PCAHash
+from skhash.linear import PCAHash
+from skhash.quantization import LinearDecoder
 
 X = np.abs(training_data())[:40].astype(np.float32)
 Y, ROWS = np.arange(len(X)) % 3, np.arange(len(X))
@@ -66,9 +67,6 @@ def of_hamming_neighbors():
     index = neighbors.HammingNeighbors(3, radius=2, packed=True)
     for method in (index.fit, index.partial_fit, index.kneighbors):
         yield method, {"X": PACKED}
-    index = neighbors.PrefixNeighbors(prefix_bits=4)
-    for method in (index.fit, index.kneighbors):
-        yield method, {"X": BITS}
     index = ShardedNeighbors(3).fit([PACKED])
     for method in (index.kneighbors, index.radius_neighbors):
         yield method, {"X": PACKED}
@@ -82,13 +80,12 @@ def of_neighbors_of_vectors():
     for name in ("kneighbors", "kneighbors_graph", "radius_neighbors_graph"):
         yield getattr(index, name), {"X": X}
     yield index.transform, {"X": X}
-    for n_candidates, keep_vectors in ((None, False), (9, True)):
-        index = neighbors.AsymmetricNeighbors(3, n_candidates=n_candidates)
-        encoder = PCAHash(8, normalize=True)
-        index = neighbors.HashedNeighbors(encoder, index, keep_vectors=keep_vectors)
+    for encoder, rerank in product((1, PCAHash(8)), (None, 9)):
+        kept = {"rerank": rerank, "vectors": rerank and True, "metric": "cosine"}
+        index = neighbors.HashedNeighbors(encoder, n_neighbors=3, **kept)
         for method in (index.fit, index.kneighbors):
             yield method, {"X": X}
-    index = neighbors.HashedNeighbors(PCAHash(8), neighbors.HammingNeighbors(3))
+    index = neighbors.HashedNeighbors(PCAHash(8), n_neighbors=3)
     yield index.fit, {"X": X, "y": Y, "ids": ROWS}
     yield index.partial_fit, {"X": X, "y": Y, "ids": MORE}
     for method in (index.kneighbors, index.radius_neighbors):
@@ -151,18 +148,22 @@ def of_decoders():
                 yield method, {"X": X}
     arrays = {"codebook": DECODER.codebook_, "offset": DECODER.offset_}
     yield fit_by_arrays, arrays
+    quantizer = skhash.AdditiveQuantizer(2, n_alternations=1).fit(X)
+    coded = quantizer.transform(X)
+    for method in (quantizer.transform, quantizer.score):
+        yield method, {"X": X}
+    yield quantizer.inverse_transform, {"X": coded}
+    yield quantizer.reconstruction_error, {"X": X, "codes": coded}
+    yield quantizer.fit, {"X": X}
 
 
 def of_vectors():
-    for metric, n_candidates in product(METRICS, (None, 9)):
-        index = neighbors.AsymmetricNeighbors(3, metric=metric, radius=0.9)
-        index.set_params(n_candidates=n_candidates)
-        for method in (index.fit, index.partial_fit):
-            yield method, {"X": BITS, "vectors": X}
-        more = {} if n_candidates is None else {"codes": BITS}
-        yield index.kneighbors, {"X": X} | more
-        if n_candidates is None:
-            yield index.radius_neighbors, {"X": X}
+    for metric in METRICS:
+        index = neighbors.HashedNeighbors(PCAHash(8), metric=metric, n_neighbors=3)
+        index.set_params(rerank=80, vectors=True)
+        for method in (index.fit, index.partial_fit, index.kneighbors):
+            yield method, {"X": X}
+        yield index.radius_neighbors, {"X": X, "radius": 0.9}
 
 
 def fit_by_arrays(codebook, offset):
@@ -170,8 +171,8 @@ def fit_by_arrays(codebook, offset):
 
 
 def of_reports():
-    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca", "residual"]}
-    yield skhash.audit, audited | {"k": 3, "rescore": 5}
+    audited = {"X": X, "y": Y, "n_bits": [8], "methods": ["pca", "bytes"]}
+    yield skhash.audit, audited | {"n_neighbors": 3, "rerank": 5}
     classifier = skhash.SBNClassifier((6,), max_epochs=1, random_state=0)
     weighed = {"X": X, "y": Y, "sample_weight": np.ones(len(X))}
     yield classifier.fit, weighed
@@ -370,11 +371,11 @@ def searches():
         for block_bits in (1, 4, 8):
             decoder = LinearDecoder(block_bits=block_bits).fit(rows, bits)
             yield clone(index).fit(bits, decoder=decoder).kneighbors, True
-        yield clone(index).fit(bits, vectors=rows).kneighbors, False
-    for index in (neighbors.HammingNeighbors(10), neighbors.AsymmetricNeighbors(10)):
-        for normalize in (False, True):
-            encoder = PCAHash(20, normalize=normalize)
-            yield neighbors.HashedNeighbors(encoder, index).fit(rows).kneighbors, True
+        for encoder in (PCAHash(20), PCAHash(20, normalize=True), 3):
+            search = neighbors.HashedNeighbors(encoder, n_neighbors=10, metric=metric)
+            yield search.fit(rows).kneighbors, True
+        search.set_params(rerank=300, vectors=True)
+        yield clone(search).fit(rows).kneighbors, False
 
 
 def sure_positions(scores, positions):

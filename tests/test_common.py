@@ -23,16 +23,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skorch import NeuralNet
 
 import skhash
-from skhash import neighbors
 from skhash.base import BaseHasher
 from skhash.gradients import GradientEstimator
 from skhash.gradients._network import NetworkGradient
-from skhash.linear import LinearDecoder
 from skhash.losses import DSDHLoss, DualHashLoss, DualSolver, MDSHCLoss, SupervisedLoss
 from skhash.losses._objective import Objective
 from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
+from skhash.quantization import LinearDecoder
 from skhash.training import BaseNeuralHasher, Optimizer, TrainedModule
 
 # The pages' own encoders keep the same contracts.
@@ -40,6 +39,7 @@ EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
+    "AdditiveQuantizer": [{"n_bytes": 2, "n_alternations": 1, "n_restarts": 2}],
     "AsymmetricNeighbors": [{"n_neighbors": 2}],
     "BinaryAutoencoderHash": [{"n_bits": 2, "max_iter": 2}],
     "DualHashEncoder": [
@@ -47,15 +47,12 @@ SMALL = {
     ],
     "HammingNeighbors": [{"n_neighbors": 2}],
     "HashedNeighbors": [
-        {
-            "encoder": skhash.linear.RandomHyperplaneHash(8, random_state=0),
-            "index": index,
-            "keep_vectors": keep_vectors,
-        }
-        for index, keep_vectors in (
-            (skhash.HammingNeighbors(2), False),
-            (neighbors.AsymmetricNeighbors(2), False),
-            (neighbors.AsymmetricNeighbors(2, n_candidates=100), True),
+        {"encoder": encoder, "n_neighbors": 2, **params}
+        for encoder, params in (
+            (skhash.linear.RandomHyperplaneHash(8, random_state=0), {}),
+            (skhash.linear.PCAHash(1), {"index": skhash.AsymmetricNeighbors()}),
+            (2, {"metric": "cosine"}),
+            (2, {"rerank": 100, "vectors": True}),
         )
     ],
     "ITQHash": [{"n_bits": 2}],
@@ -64,7 +61,6 @@ SMALL = {
     "MedianHash": [{"n_bits": 1}],
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
-    "PrefixNeighbors": [{"n_neighbors": 2, "prefix_bits": 4}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
     "SBNClassifier": [
         {
@@ -245,15 +241,14 @@ FLOATS = "it fits arbitrary floats, which are no codes and are refused"
 # Every check of scikit-learn that is known to fail, and why. xfail is strict.
 EXPECTED_FAILED_CHECKS = {
     "AsymmetricNeighbors": dict.fromkeys(
-        FITS + FITS_TRANSFORMERS + MESSAGES,
-        "it fits without a decoder and without vectors, so nothing compares codes",
+        [*FITS, *FITS_TRANSFORMERS, *MESSAGES, "check_fit1d"],
+        "it fits without a decoder, which codes need",
     ),
     "HammingNeighbors": dict.fromkeys(FITS + FITS_TRANSFORMERS, FLOATS),
     "LinearDecoder": dict.fromkeys(
         [*FITS, *SPARSE, "check_requires_y_none"],
         "it fits to classes or none, where a decoder learns from codes",
     ),
-    "PrefixNeighbors": dict.fromkeys(FITS, FLOATS),
     "SBNClassifier": dict.fromkeys(
         [
             "check_sample_weight_equivalence_on_dense_data",
@@ -346,7 +341,7 @@ def test_tags_say_what_is_taken(estimator):
     tags, name, rest = get_tags(estimator), type(estimator).__name__, []
     X = np.abs(training_data())
     bits = (X > X.mean(axis=0)).astype(float)
-    if name in ("AsymmetricNeighbors", "HammingNeighbors", "PrefixNeighbors"):
+    if name in ("AsymmetricNeighbors", "HammingNeighbors"):
         X = bits
     if name == "AsymmetricNeighbors":
         rest = [None, LinearDecoder(n_alternations=0).fit(X, bits)]
@@ -380,7 +375,7 @@ def test_every_class_on_a_page_is_of_a_kind_with_a_contract():
 
 def test_every_estimator_can_be_loaded():
     # They hold indexes, which can.
-    others = {"PrefixNeighbors", "ShardedNeighbors"}
+    others = {"ShardedNeighbors"}
     for name, cls in public_estimators().items():
         assert hasattr(cls, "save") != (name in others)
         assert name in others or known_class(class_name(cls)) is cls

@@ -91,8 +91,10 @@ def reports(device):
 
 
 def audited(device):
-    result = audit(X, Y, n_bits=[8], methods=["sgh", "itq"], k=5, device=device)
-    yield np.array([[row.recall, row.recall_rescored] for row in result.rows])
+    result = audit(
+        X, Y, n_bits=[8], methods=["sgh", "itq"], n_neighbors=5, device=device
+    )
+    yield np.array([[row.recall, row.recall_reranked] for row in result.rows])
 
 
 # Functions of a device that yield answers, for each public name but the encoders.

@@ -21,21 +21,17 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
-from skhash import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors, ITQHash
+from skhash import HashedNeighbors, ITQHash
 
 SCRIPT = Path(__file__).parents[1] / "examples/serve_http.py"
 VECTORS = load_digits().data[:400].astype(np.float32)
 DATABASE, QUERIES = VECTORS[:360], VECTORS[360:]
 
 
-def make(index, ids=None):
-    search = HashedNeighbors(ITQHash(32, random_state=0), index)
-    return search.fit(DATABASE, ids=ids)
-
-
 @pytest.fixture(scope="module")
 def search():
-    return make(HammingNeighbors(), [f"digit {i}" for i in range(len(DATABASE))])
+    ids = [f"digit {i}" for i in range(len(DATABASE))]
+    return HashedNeighbors(ITQHash(32, random_state=0)).fit(DATABASE, ids=ids)
 
 
 @pytest.fixture(scope="module")
@@ -195,14 +191,13 @@ def test_clients_that_leave_are_no_errors(search, capsys):
 
 
 def test_real_queries_and_positions():
-    """Without ids, and with scores: in this process, by the classes of the script."""
-    search = make(AsymmetricNeighbors())
-    search.remove([5, 7])
+    """Without ids, by decoded codes: in this process, by the classes of the script."""
+    search = HashedNeighbors(4).fit(DATABASE).remove([5, 7])
     with served(search) as (_, port):
         status, found = ask(port, question(QUERIES, n_neighbors=7))
         health = ask(port, None, "GET", "/health")
-    scores, positions = search.kneighbors(QUERIES, 7)
+    distances, positions = search.kneighbors(QUERIES, 7)
     assert status == 200
-    assert_array_equal(np.float32(found["distances"]), scores)
+    assert_array_equal(found["distances"], distances)
     assert_array_equal(found["ids"], positions)
     assert health == (200, {"n_vectors": 358, "n_features": 64})

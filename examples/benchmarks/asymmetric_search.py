@@ -39,9 +39,9 @@ import numpy as np
 from sklearn.preprocessing import normalize
 from tools import LOADERS, Table, add_output, columns, medians, save, turns
 
-from skhash import ITQHash
-from skhash.linear import LinearDecoder
+from skhash import AdditiveQuantizer, ITQHash
 from skhash.neighbors import AsymmetricNeighbors
+from skhash.quantization import LinearDecoder
 
 N_TRAIN, N_QUERIES, CHUNK = 20_000, 1000, 50_000
 SEARCHES = columns(
@@ -77,7 +77,7 @@ def ours(vectors, n_bytes, block_bits, n_jobs):
     """Return an index of codes that no alternations refined: they search the same."""
     encoder = ITQHash(8 * n_bytes, random_state=0).fit(vectors[:N_TRAIN])
     bits = encoder.transform(vectors[:N_TRAIN])
-    decoder = LinearDecoder(block_bits=block_bits, n_alternations=0, ridge=10.0)
+    decoder = LinearDecoder(block_bits=block_bits, n_alternations=0)
     decoder.fit(vectors[:N_TRAIN], bits)
     codes = by_chunks(encoder.transform_packed, vectors)
     return AsymmetricNeighbors(packed=True, n_jobs=n_jobs).fit(codes, decoder=decoder)
@@ -170,11 +170,10 @@ def index_of_mixtures(rows, n, n_bytes):
     rng = np.random.default_rng(0)
     train = mixtures(rows, min(n, 2 * CHUNK), rng)
     options = {"n_alternations": 2, "max_train_samples": CHUNK}
-    decoder = LinearDecoder(start="residual", **options)
-    decoder.fit(train, np.zeros((len(train), 8 * n_bytes), dtype=np.uint8))
-    decoder.n_restarts, index = 0, AsymmetricNeighbors(10, packed=True)
-    bits = by_chunks(decoder.refine, mixtures(rows, n, rng))
-    return index.fit(np.packbits(bits, axis=1), decoder=decoder)
+    quantizer = AdditiveQuantizer(n_bytes, **options).fit(train)
+    quantizer.n_restarts, index = 0, AsymmetricNeighbors(10, packed=True)
+    codes = by_chunks(quantizer.transform, mixtures(rows, n, rng))
+    return index.fit(codes, decoder=quantizer)
 
 
 def report_shares(folder, data, args):

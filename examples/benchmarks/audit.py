@@ -42,11 +42,10 @@ def main(arguments=None):
                 handle.set_label("recommended")
         ax.set(title=title, xlabel="bytes a vector")
         ax.label_outer()
-        it, once = result.choice, result.choice.decoder_bytes or None
-        cells = it.row.method, it.row.n_bits, it.search, it.n_bytes, once, it.recall
-        by_codes = it.search == "hamming"
-        depth = it.row.depth if by_codes else it.row.depth_asymmetric
-        best.rows.append([title, len(vectors), *cells, depth])
+        row = result.recommended
+        sizes = row.bytes_per_vector, row.codebook_bytes or None
+        cells = row.method, row.n_bits, row.search, *sizes, row.recall_reranked
+        best.rows.append([title, len(vectors), *cells, row.depth])
         others.rows += [[title, line] for line in result.alternatives]
     finish(figure, arguments.picture)
     tables = {"Recommended": best, "Alternatives": others}

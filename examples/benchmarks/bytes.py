@@ -49,10 +49,10 @@ from tools import (
     print_and_save,
 )
 
-from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder
-from skhash.linear import LinearDecoder
+from skhash import AdditiveQuantizer, ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.quantization import LinearDecoder
 
 # Methods: each fits rows, takes in a database as codes, and finds the codes nearest to
 # uncompressed queries, all of them being scored.
@@ -298,17 +298,17 @@ def quiet(clustering, seed):
 
 
 class OurIndex:
-    """An encoder of ours, and what its codes are searched by.
+    """An encoder of ours and what its codes are searched by, or a quantizer.
 
     Parameters
     ----------
     n_features, n_bytes, seed : int
     encoder : str or None
-        One of `ENCODERS`. None is for codes that start from residuals.
+        One of `ENCODERS`. None is for `AdditiveQuantizer`.
     metric : str, default="euclidean"
         "hamming" encodes the queries, too.
     **decoder
-        Parameters of `LinearDecoder`.
+        Parameters of `LinearDecoder` or the quantizer.
     """
 
     def __init__(
@@ -327,34 +327,38 @@ class OurIndex:
         self.code_bytes = self.memory_bytes = n_bytes
         # The encoder reads queries only where they are encoded.
         self.codebook_bytes = FLOAT * (8 * n_bytes + 1) * n_features
-        if metric != "hamming":
+        if encoder is None:
+            self.decoder = AdditiveQuantizer(n_bytes, **decoder)
+        elif metric != "hamming":
             self.decoder = LinearDecoder(**decoder)
 
-    def encode(self, rows):
-        if self.encoder is None:  # any codes of the length
-            return np.zeros((len(rows), 8 * self.code_bytes), dtype=np.uint8)
-        return self.encoder.transform(rows)
-
     def fit(self, rows):
+        bits = None
         if self.encoder is not None:
-            self.encoder.fit(rows)
+            bits = self.encoder.fit(rows).transform(rows)
         if self.decoder is not None:
-            self.decoder.fit(rows, self.encode(rows))
+            self.decoder.fit(rows, bits)
             kept = self.decoder.codebook_.size + self.decoder.offset_.size
             self.codebook_bytes = FLOAT * kept
 
     def add(self, rows):
-        bits = self.encode(rows)
         if self.decoder is None:
-            self.index = HammingNeighbors().fit(bits)
+            self.index = HammingNeighbors().fit(self.encoder.transform(rows))
             return
-        bits, errors = self.decoder.refine(rows, bits), {}
-        self.by_codes = HammingNeighbors().fit(bits)
+        codes, errors = self.codes(rows), {}
+        is_packed = self.encoder is None
+        self.by_codes = HammingNeighbors(packed=is_packed).fit(codes)
         if self.metric == "euclidean" and not self.decoder.normalized_:
-            errors["errors"] = self.decoder.reconstruction_error(rows, bits)
-        self.index = AsymmetricNeighbors(metric=self.metric)
-        self.index.fit(bits, decoder=self.decoder, **errors)
+            errors["errors"] = self.decoder.reconstruction_error(rows, codes)
+        self.index = AsymmetricNeighbors(metric=self.metric, packed=is_packed)
+        self.index.fit(codes, decoder=self.decoder, **errors)
         self.memory_bytes += self.index._store.bytes_beside
+
+    def codes(self, rows):
+        """Return the codes that are searched: bytes of a quantizer, or bits."""
+        if self.encoder is None:
+            return self.decoder.transform(rows)
+        return self.decoder.refine(rows, self.encoder.transform(rows))
 
     def search(self, queries, k):
         if self.decoder is None:
@@ -363,9 +367,8 @@ class OurIndex:
 
     def search_by_codes(self, queries, k):
         """Search by Hamming distance, the queries being encoded too."""
-        codes = self.encode(queries)
-        if self.encoder is None:
-            codes = self.decoder.refine(queries, codes)
+        coded = self.codes if self.encoder is None else self.encoder.transform
+        codes = coded(queries)
         return self.by_codes.kneighbors(codes, k, return_distance=False)
 
 
@@ -413,13 +416,9 @@ class Method:
 BOTH = (False, True)
 TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
 # Long fits of the decoder, that take about as long as those of RQ.
-LONG = [
-    {"encoder": name, "n_alternations": 20, "relaxation": 1.0}
-    for name in ("ITQ", "SGH")
-]
+LONG = [{"encoder": name, "n_alternations": 20} for name in ("ITQ", "SGH")]
 # Without an encoder: codes that start from residuals.
-BARE = {"encoder": None, "start": "residual"}
-BARE = [{**BARE, "n_alternations": 20, "relaxation": 1.0}, BARE]
+BARE = [{"encoder": None, "n_alternations": 20}, {"encoder": None}]
 RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 METHODS = {
     "ours, Hamming": Method(

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from tools import LOADERS, Table, add_output, save
 
 from skhash import (
-    AsymmetricNeighbors,
+    AdditiveQuantizer,
     DualHashEncoder,
     HashedNeighbors,
     ITQHash,
@@ -31,9 +31,10 @@ from skhash import (
     SupervisedHash,
     linear,
 )
+from skhash.quantization import LinearDecoder
 
 N_BITS, WARM_ROWS = 64, 300
-DECODER = linear.LinearDecoder(start="residual")
+QUANTIZER = AdditiveQuantizer(N_BITS // 8)
 METHODS = {
     "ITQHash": ITQHash(),
     "PCAHash": PCAHash(),
@@ -47,15 +48,12 @@ METHODS = {
     **{
         name: getattr(linear, name)()
         for name in linear.__all__
-        if name not in ("ITQHash", "PCAHash", "LinearDecoder")
+        if name not in ("ITQHash", "PCAHash")
     },
-    "LinearDecoder": linear.LinearDecoder(),
-    "LinearDecoder, at the front": DECODER,
+    "AdditiveQuantizer": QUANTIZER,
+    "LinearDecoder": LinearDecoder(),
     "HashedNeighbors, at the front": HashedNeighbors(
-        ITQHash(normalize=True),
-        AsymmetricNeighbors(metric="cosine", n_candidates=100),
-        decoder=DECODER,
-        keep_vectors=True,
+        QUANTIZER, metric="cosine", rerank=100, vectors=True
     ),
     "SBNClassifier": SBNClassifier(),
 }
@@ -68,7 +66,7 @@ def seconds_of_fit(method, X, y):
         method.set_params(random_state=0)
     if isinstance(method, NeighborHash):
         y = None
-    elif isinstance(method, linear.LinearDecoder):
+    elif isinstance(method, LinearDecoder):
         y = ITQHash(N_BITS, random_state=0).fit(X).transform(X)
     start = time.process_time()
     method.fit(X, y)

@@ -49,6 +49,7 @@ from skhash.datasets import RetrievalData, open_vectors, read_ann_hdf5
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neural import LatentScale
+from skhash.quantization import LinearDecoder
 
 METHODS = {
     "SGH": SGHEncoder,
@@ -127,7 +128,7 @@ def reconstruction(data, query, arguments):
 
 def least_squares(encoder, train):
     """Return the decoder of least squares of an encoder's codes."""
-    decoder = linear.LinearDecoder(block_bits=1, n_alternations=0)
+    decoder = LinearDecoder(block_bits=1, n_alternations=0)
     return decoder.fit(train, encoder.transform(train))
 
 

@@ -24,16 +24,12 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import tools  # noqa: E402
 
-from skhash import (  # noqa: E402
-    AsymmetricNeighbors,
-    HammingNeighbors,
-    HashedNeighbors,
-    ITQHash,
-)
+from skhash import AsymmetricNeighbors, HammingNeighbors, ITQHash  # noqa: E402
 from skhash.export import (  # noqa: E402
     bit_strings,
     reverse_bits,
@@ -42,8 +38,8 @@ from skhash.export import (  # noqa: E402
     to_pgvector,
     to_sqlite_vec,
 )
-from skhash.linear import LinearDecoder  # noqa: E402
 from skhash.metrics import true_neighbors  # noqa: E402
+from skhash.quantization import LinearDecoder  # noqa: E402
 
 K, N_CANDIDATES = 10, 100
 # Queries of random codes.
@@ -95,14 +91,10 @@ class Skhash(Engine):
         return self.hamming.kneighbors(question.code[None], k, return_distance=False)[0]
 
     def by_candidates(self, question, n, k):
-        self.index.set_params(n_candidates=n)
-        vector, code = question.vector[None], question.code
-        if not self.index.packed:
-            code = np.unpackbits(code, count=self.index.n_features_in_)
-        return self.index.kneighbors(vector, k, False, codes=code[None])[0]
+        near = self.by_distance(question, n)
+        return self.index.kneighbors(question.vector[None], k, False, ids=near)[0]
 
     def by_score(self, question, k):
-        self.index.set_params(n_candidates=None)
         return self.index.kneighbors(question.vector[None], k, False)[0]
 
 
@@ -321,6 +313,16 @@ ENGINES = {it.__name__: it for it in (DuckDB, PostgreSQL, SQLite, LanceDB, Qdran
 ENGINES = {"skhash": Skhash, **ENGINES}
 
 
+def indexed(vectors, n_bits):
+    """Return an encoder, an index of codes that serve both searches, their decoder."""
+    rows = normalize(vectors)
+    encoder = ITQHash(n_bits, normalize=True, random_state=0).fit(rows)
+    codes = encoder.transform(rows)
+    decoder = LinearDecoder(n_alternations=1).fit(rows, codes)
+    index = AsymmetricNeighbors(metric="cosine")
+    return encoder, index.fit(decoder.refine(rows, codes), decoder=decoder), decoder
+
+
 def ways(engine):
     """Return the ways to ask an engine, functions of a question."""
     by_both = f"{N_CANDIDATES} by Hamming, then scores"
@@ -365,12 +367,8 @@ def main():
 
     data = tools.LOADERS[args.data](data_home=args.data_home)
     queries = np.asarray(data.query[: args.queries])
-    encoder = ITQHash(args.bits, normalize=True, random_state=0)
-    decoder = LinearDecoder(n_alternations=1)
-    index = AsymmetricNeighbors(metric="cosine")
-    search = HashedNeighbors(encoder, index, decoder=decoder).fit(data.database)
-    index, codes = search.index_, search.encoder_.transform_packed(queries)
-    tables = score_tables(search, queries)
+    encoder, index, decoder = indexed(data.database, args.bits)
+    codes, tables = encoder.transform_packed(queries), score_tables(index, queries)
     questions = [*map(Question, codes, tables, queries)]
     truth = true_neighbors(queries, data.database, K, metric="cosine")
     n = len(data.database)
@@ -379,7 +377,7 @@ def main():
         rng = np.random.default_rng(0)
         random = rng.integers(0, 256, (args.rows, codes.shape[1]), dtype=np.uint8)
         index = AsymmetricNeighbors(metric="cosine", packed=True)
-        index.fit(random, decoder=search.decoder_)
+        index.fit(random, decoder=decoder)
         asked[f"{args.rows:,} random codes"] = index, questions[:N_TIMED], None
     results = {}
     for caption, (index, questions, truth) in asked.items():

@@ -21,11 +21,12 @@ from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.models import CompressionWrapper, ModelMeta
 from mteb.models.abs_encoder import AbsEncoder
 from mteb.types import OutputDType, PromptType
+from sklearn.preprocessing import normalize
 
-HERE = Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parent / "benchmarks")]
+from skhash import AdditiveQuantizer
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import tools  # noqa: E402
-from semantic_search import Quantizer  # noqa: E402
 
 TABLE = "corpus | bytes a row :, | queries | nDCG@10 :.4f"
 
@@ -41,7 +42,8 @@ class LearnedCompression(CompressionWrapper):
         embeddings = self.model.encode(inputs, prompt_type=prompt_type, **settings)
         if prompt_type is PromptType.query:
             return embeddings
-        return self.quantizer.decode(self.quantizer.encode(embeddings))
+        codes = self.quantizer.transform(normalize(embeddings))
+        return self.quantizer.inverse_transform(codes)
 
 
 class Rows(AbsEncoder):
@@ -105,7 +107,7 @@ def main():
     parser.add_argument("--data", default="digits", choices=tools.LOADERS)
     parser.add_argument("--data-home")
     parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256])
+    parser.add_argument("--bytes", type=int, nargs="+", default=[8, 16, 32])
     tools.add_output(parser)
     args = parser.parse_args()
     data = tools.LOADERS[args.data](data_home=args.data_home)
@@ -117,10 +119,10 @@ def main():
         wrapped = CompressionWrapper(Rows(task.rows), kind)
         found = score(wrapped, task)
         table.add(f"mteb, {kind.value}", size, "compressed, too", found)
-    for n_bits in args.bits:
-        quantizer = Quantizer.fit(database, n_bits)
+    for n_bytes in args.bytes:
+        quantizer = AdditiveQuantizer(n_bytes).fit(normalize(database))
         wrapped = LearnedCompression(Rows(task.rows), quantizer)
-        table.add("skhash", n_bits // 8, "floats", score(wrapped, task))
+        table.add("skhash", n_bytes, "floats", score(wrapped, task))
     title = f"{tools.TITLES[args.data]}, mteb {mteb.__version__}"
     tools.save(args.output, {"nDCG@10": table}, seeds=[0], data=title)
 

@@ -1,14 +1,14 @@
 """A backend of vicinity that keeps codes, and the vectors only if they are wanted.
 
-    items = Vicinity(words, SkhashBackend.from_vectors(vectors, n_bits=256))
+    items = Vicinity(words, SkhashBackend.from_vectors(vectors, n_bytes=8))
     items.save("folder")
     items = load_items("folder")
 
 It learns from the vectors of `from_vectors`; those that are inserted later are encoded
-in the same way. Without `n_candidates` the vectors are not kept: distances are those of
-what the codes decode to. With it they are, and the distances of the candidates are
-true. `Vicinity.evaluate` counts what is found by the distances that a backend returns,
-so its recall means what it says with candidates alone.
+in the same way. Without `rerank` the vectors are not kept: distances are those of what
+the codes decode to. With it they are, and the distances are true. `Vicinity.evaluate`
+counts what is found by the distances that a backend returns, so its recall means what
+it says with `rerank` alone.
 """
 
 import json
@@ -20,8 +20,7 @@ import numpy as np
 from vicinity import Metric, Vicinity
 from vicinity.backends.base import AbstractBackend, BaseArgs
 
-from skhash import AsymmetricNeighbors, HashedNeighbors, ITQHash
-from skhash.linear import LinearDecoder
+from skhash import HashedNeighbors
 
 
 @dataclass
@@ -29,12 +28,12 @@ class SkhashArgs(BaseArgs):
     """The arguments of `from_vectors`."""
 
     metric: Metric = Metric.COSINE
-    n_bits: int = 64
-    n_candidates: int | None = None
+    n_bytes: int = 8
+    rerank: int | None = None
 
 
 class SkhashBackend(AbstractBackend[SkhashArgs]):
-    """Codes of `n_bits` bits, found by uncompressed queries."""
+    """Vectors in `n_bytes` bytes each."""
 
     argument_class = SkhashArgs
     # vicinity's own kinds are all that its `load` knows; see `load_items`.
@@ -45,22 +44,17 @@ class SkhashBackend(AbstractBackend[SkhashArgs]):
         self.search = search
 
     @classmethod
-    def from_vectors(cls, vectors, metric="cosine", n_bits=64, n_candidates=None):
-        """Fit an encoder and a decoder, and index the codes of the vectors."""
+    def from_vectors(cls, vectors, metric="cosine", n_bytes=8, rerank=None):
+        """Fit a quantizer, and index the codes of the vectors."""
         metric = Metric.from_string(metric)
         if metric not in (Metric.COSINE, Metric.EUCLIDEAN):
             raise ValueError(f"Metrics are cosine and euclidean, got {metric.value}.")
-        encoder = ITQHash(n_bits, normalize=metric is Metric.COSINE, random_state=0)
-        search = HashedNeighbors(
-            encoder,
-            AsymmetricNeighbors(metric=metric.value, n_candidates=n_candidates),
-            decoder=LinearDecoder(start="residual"),
-            keep_vectors=n_candidates is not None,
-        )
-        return cls(search.fit(vectors), SkhashArgs(metric, n_bits, n_candidates))
+        options = {"rerank": rerank, "vectors": rerank is not None}
+        search = HashedNeighbors(n_bytes, metric=metric.value, **options)
+        return cls(search.fit(vectors), SkhashArgs(metric, n_bytes, rerank))
 
     def __len__(self):
-        return int(self.search.index_.live_.sum())
+        return int(self.search.live_.sum())
 
     @property
     def dim(self):
@@ -77,11 +71,9 @@ class SkhashBackend(AbstractBackend[SkhashArgs]):
 
     def query(self, vectors, k):
         """Return positions and distances of the k nearest of each query."""
-        most = self.arguments.n_candidates or len(self)
-        scores, positions = self.search.kneighbors(vectors, min(k, len(self), most))
-        if self.arguments.metric is Metric.EUCLIDEAN:
-            scores = np.sqrt(scores.clip(min=0))
-        return list(zip(positions, scores, strict=True))
+        k = min(k, len(self), self.arguments.rerank or k)
+        distances, positions = self.search.kneighbors(vectors, k)
+        return list(zip(positions, distances, strict=True))
 
     def threshold(self, vectors, threshold, max_k):
         """Return those of the nearest `max_k` within a distance."""
@@ -116,12 +108,11 @@ def main():
 
     vectors = load_digits().data.astype(np.float32)
     vectors, queries = vectors[:1500], vectors[1500:]
-    for n_candidates in (None, 100):
-        arguments = {"n_bits": 64, "n_candidates": n_candidates}
-        backend = SkhashBackend.from_vectors(vectors, **arguments)
+    for rerank in (None, 100):
+        backend = SkhashBackend.from_vectors(vectors, rerank=rerank)
         items = Vicinity(range(len(vectors)), backend)
         rate, recall = items.evaluate(vectors, queries)
-        print(f"candidates {n_candidates}: {rate:,.0f} queries/s, recall {recall:.3f}")
+        print(f"rerank={rerank}: {rate:,.0f} queries/s, recall {recall:.3f}")
 
 
 if __name__ == "__main__":

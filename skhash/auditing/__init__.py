@@ -2,7 +2,7 @@
 
 `audit` is the measurement behind the command ``skhash audit``. Files import only those
 before them in this list: `timing` times, `rows` draws, `measure` and `peers` measure,
-`choices` recommends, `evidence` looks at some queries, `chart` draws, `texts` and
+`evidence` looks at some queries, `choices` recommends, `chart` draws, `texts` and
 `page` show, `result` holds it all, and `run` runs.
 """
 

@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from skhash.auditing.choices import SEARCH_NAMES, SEARCHES, choices_of
+from skhash.auditing.choices import SEARCHES, choices_of, name_of
 from skhash.auditing.peers import PEERS
 
 FIGURE_SIZE, SCORES_SIZE = (9.5, 4.5), (9.5, 2.8)
@@ -30,26 +30,26 @@ def draw_recall(result, ax=None):
 
         _, ax = plt.subplots(figsize=FIGURE_SIZE, layout="constrained")
     settings, best = result.settings, result.choice
-    stages = (True, False) if result.is_rescored else (False,)
-    for rescored in stages:
-        choices = choices_of(result.rows, rescored)
+    stages = (True, False) if result.is_reranked else (False,)
+    for is_reranked in stages:
+        choices = choices_of(result.rows, is_reranked)
         for search in reversed(SEARCHES):
             own = [one for one in choices if one.row.method not in PEERS]
-            if own := [one for one in own if one.search == search]:
-                _draw_search(ax, own, search, rescored, settings["rescore"])
+            if own := [one for one in own if one.row.search == search]:
+                _draw_search(ax, own, search, (settings["rerank"] or 0) * is_reranked)
         for method, mark in PEER_MARKS.items():
             own = [one for one in choices if one.row.method == method]
-            own = [one for one in own if one.search == "asymmetric"]
+            own = [one for one in own if one.row.search == "asymmetric"]
             # The legend has one entry a peer, which stands for both.
-            label = method if own and rescored == stages[0] else None
-            style = _style(ax, "peer", rescored) | {"label": label, "markersize": 5}
+            label = method if own and is_reranked == stages[0] else None
+            style = _style(ax, "peer", is_reranked) | {"label": label, "markersize": 5}
             ax.plot(*_points(own), mark, **style)
     target = settings["target_recall"]
     style = {"color": COLORS["peer"], "linewidth": 1, "zorder": 0}
     ax.axhline(target, **style, label=f"target {target:g}")
-    name = f"{best.row.method} at {best.row.n_bits} bits"
+    label = f"recommended: {name_of(best.row.method, best.row.n_bits)}"
     style = {"color": "black", "markersize": 12, "fillstyle": "none", "zorder": 4}
-    ax.plot(best.n_bytes, best.recall, "o", **style, label=f"recommended: {name}")
+    ax.plot(best.row.bytes_per_vector, best.recall, "o", **style, label=label)
     _label(ax, result)
     # Beside the axes it hides no curve.
     place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1), "borderaxespad": 0}
@@ -59,36 +59,38 @@ def draw_recall(result, ax=None):
 
 def _points(choices):
     """Return sizes and recalls, by sizes."""
-    points = sorted((one.n_bytes, one.recall) for one in choices)
+    points = sorted((one.row.bytes_per_vector, one.recall) for one in choices)
     return np.reshape(points, (-1, 2)).T
 
 
-def _style(ax, color, rescored):
+def _style(ax, color, is_reranked):
     """Return the style of a line or mark with or without re-ranking."""
     color = COLORS[color]
-    fill = color if rescored else ax.get_facecolor()
+    fill = color if is_reranked else ax.get_facecolor()
     return {"color": color, "markerfacecolor": fill, "zorder": 3}
 
 
-def _draw_search(ax, choices, search, rescored, rescore):
-    """Draw one search: the best method of each length strong, the methods pale."""
-    line, style = "-" if rescored else ":", _style(ax, search, rescored)
+def _draw_search(ax, choices, search, rerank):
+    """Draw one search: the best method of each length strong, the methods pale.
+
+    rerank : number of candidates, 0 without re-ranking
+    """
+    line, style = "-" if rerank else ":", _style(ax, search, rerank)
     for method in dict.fromkeys(one.row.method for one in choices):
         points = _points(one for one in choices if one.row.method == method)
         ax.plot(*points, line, color=COLORS[search], linewidth=0.8, alpha=0.3)
     best = dict(_points(choices).T)  # the last of a size is the best
-    label = f"by {SEARCH_NAMES[search]}" + f", {rescore} re-ranked" * rescored
+    label = f"by {SEARCHES[search]}" + f", {rerank} re-ranked" * (rerank > 0)
     ax.plot(best.keys(), best.values(), f"o{line}", label=label, **style)
 
 
 def _label(ax, result):
-    settings, k = result.settings, result.settings["k"]
+    settings, k = result.settings, result.settings["n_neighbors"]
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
-    least = min(row.code_bytes for row in result.rows)
-    most = max(row.bytes_per_vector for row in result.rows)
-    ax.set_xlim(least / 1.3, most * 1.3)  # limits for a single point too
+    sizes = [row.bytes_per_vector for row in result.rows]
+    ax.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)  # limits for a single point too
     ax.set_ylim(0, 1.03)
     kind, floats = "sparse " * settings["sparse"], settings["float_bytes_per_vector"]
     ax.set_xlabel(f"bytes per vector in memory ({kind}float32: {floats:,})")

@@ -2,65 +2,67 @@
 
 from dataclasses import dataclass
 
+from skhash.auditing.evidence import spread
 from skhash.auditing.measure import AuditRow
 
-# Of each search: the fields of a row for its recall and its bytes of a vector.
-SEARCHES = {
-    "hamming": ("recall", "code_bytes"),
-    "asymmetric": ("recall_asymmetric", "bytes_per_vector"),
-}
+# Names of searches in texts.
+SEARCHES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
 # Vectors of a database in which what is kept once weighs nothing.
 MANY = 10**15
-# Names of searches in texts.
-SEARCH_NAMES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A row, one of its measured searches, and the cost of that.
-
-    ``n_bytes`` of a vector are in memory, and ``decoder_bytes`` once for all.
-    """
+    """A row, and its recall with its standard error, after re-ranking or without."""
 
     row: AuditRow
-    search: str
-    n_bytes: int
-    decoder_bytes: int
     recall: float
     error: float
 
     def __str__(self) -> str:
-        once = f" and {self.decoder_bytes:,} once" if self.decoder_bytes else ""
+        row, size = self.row, f"{self.row.bytes_per_vector} bytes a vector"
+        if row.codebook_bytes:
+            size += f" and {row.codebook_bytes:,} once"
         return (
-            f"{self.row.method} at {self.row.n_bits} bits by "
-            f"{SEARCH_NAMES[self.search]} ({self.n_bytes} bytes a vector{once}; recall "
-            f"{self.recall:.3f} +- {2 * self.error:.3f})"
+            f"{name_of(row.method, row.n_bits)} by {SEARCHES[row.search]} ({size}; "
+            f"recall {self.recall:.3f} +- {2 * self.error:.3f})"
         )
 
     def memory(self, n_vectors) -> int:
         """Return the bytes in memory of an index of `n_vectors` vectors."""
-        return n_vectors * self.n_bytes + self.decoder_bytes
-
-    @property
-    def queries_per_second(self) -> float | None:
-        """The speed of its search; None for engines that were not timed."""
-        if self.search == "hamming":
-            return self.row.search_per_second
-        return self.row.asymmetric_per_second
+        return n_vectors * self.row.bytes_per_vector + self.row.codebook_bytes
 
 
-def choices_of(rows, rescored) -> list[Choice]:
-    """Return all choices: each measured search of each row."""
-    result = []
-    for row in rows:
-        for search, (name, size) in SEARCHES.items():
-            name += "_rescored" * rescored
-            recall, error = getattr(row, name), getattr(row, f"{name}_error")
-            if recall is not None:
-                once = row.codebook_bytes if search == "asymmetric" else 0
-                n_bytes = getattr(row, size)
-                result.append(Choice(row, search, n_bytes, once, recall, error))
-    return result
+def name_of(method, n_bits=None) -> str:
+    """Return the name of the codes of a method, for texts."""
+    if method == "bytes":
+        return f"codes of {n_bits // 8} bytes"
+    return method if n_bits is None else f"{method} at {n_bits} bits"
+
+
+def choices_of(rows, is_reranked) -> list[Choice]:
+    """Return all rows as choices."""
+    name = "recall" + "_reranked" * is_reranked
+    names = name, f"{name}_error"
+    return [Choice(row, *(getattr(row, name) for name in names)) for row in rows]
+
+
+def ordered(result, n_front=None) -> list[AuditRow]:
+    """Return the recommended row of a result, and the others by memory.
+
+    n_front : int, default=None
+        Return no more than so many, of those than which none finds more in as little
+        memory. Of more of these, some are left out, evenly.
+    """
+    n, rows, most = result.settings["n_rows"], [], -1
+    choices = choices_of(result.rows, result.is_reranked)
+    for one in sorted(choices, key=lambda one: (one.memory(n), -one.recall)):
+        if one.row is not result.recommended and (n_front is None or one.recall > most):
+            rows.append(one.row)
+        most = max(most, one.recall)
+    if n_front is not None:
+        rows = [rows[place] for place in spread(len(rows), n_front - 1)]
+    return [result.recommended, *rows]
 
 
 def choose(choices, target, n_vectors) -> Choice:
@@ -80,15 +82,15 @@ def choose(choices, target, n_vectors) -> Choice:
 
 def recommend(rows, peers, settings) -> tuple[Choice, str, list[str]]:
     """Return the best choice among rows, the reason, and sentences on others."""
-    k, rescore, target = (settings[name] for name in ("k", "rescore", "target_recall"))
-    n_rows, rescored = settings["n_rows"], rescore > k
-    own, others = choices_of(rows, rescored), choices_of(peers, rescored)
+    k, rerank, n_rows = (settings[n] for n in ("n_neighbors", "rerank", "n_rows"))
+    target, is_reranked = settings["target_recall"], rerank is not None
+    own, others = choices_of(rows, is_reranked), choices_of(peers, is_reranked)
     best = choose(own, target, n_rows)
     goal = f"{100 * target:g}% of the "
     goal += "true neighbour" if k == 1 else f"{k} true neighbours"
-    goal += f" after re-ranking {rescore} candidates" * rescored
+    goal += f" after re-ranking {rerank} candidates" * is_reranked
     alternatives = [_for_more_vectors(best, own, target)]
-    if rescored:
+    if is_reranked:
         alone = choices_of(rows, False), choices_of(peers, False)
         alternatives.append(_without_vectors(*alone, target, n_rows))
     if others:
@@ -100,12 +102,11 @@ def _reason(best, choices, goal, target) -> str:
     if best.recall < target:
         return (
             f"the best recall of all, although none reaches {goal}: try more bits or a "
-            "larger rescore"
+            "larger rerank"
         )
     reason = f"the least memory that reaches {goal}"
     reached = [one for one in choices if one.recall >= target and one is not best]
-    cost = best.n_bytes, best.decoder_bytes
-    rivals = [one for one in reached if (one.n_bytes, one.decoder_bytes) == cost]
+    rivals = [one for one in reached if _cost(one) == _cost(best)]
     if rivals:
         second = max(rivals, key=lambda choice: choice.recall)
         reason += f"; next comes {second.row.method} with {second.recall:.3f}"
@@ -117,8 +118,12 @@ def _reason(best, choices, goal, target) -> str:
     return reason
 
 
+def _cost(choice):
+    return choice.row.bytes_per_vector, choice.row.codebook_bytes
+
+
 def _for_more_vectors(best, choices, target, until=None) -> str | None:
-    """Say which choice is better for a larger database, as decoders weigh less.
+    """Say which choice is better for a larger database, as codebooks weigh less.
 
     until : Choice, which is again better for a still larger one
     """
@@ -135,9 +140,9 @@ def _for_more_vectors(best, choices, target, until=None) -> str | None:
 
 def _pays_from(before, after) -> int | None:
     """Return from how many vectors on `after` needs no more memory; None is never."""
-    saved = before.n_bytes - after.n_bytes
-    once = after.decoder_bytes - before.decoder_bytes
-    return -(-once // saved) if saved > 0 else None
+    (size, once), (new_size, new_once) = _cost(before), _cost(after)
+    saved = size - new_size
+    return -((once - new_once) // saved) if saved > 0 else None
 
 
 def _of_peers(best, own, peers, target, n_vectors) -> str:
@@ -155,7 +160,7 @@ def _of_peers(best, own, peers, target, n_vectors) -> str:
         return " ".join(
             ["For more vectors another engine does better.", *filter(None, later)]
         )
-    as_small = [peer for peer in peers if peer.n_bytes <= best.n_bytes]
+    as_small = [one for one in peers if _cost(one)[0] <= _cost(best)[0]]
     richest = max([best, *as_small], key=lambda choice: choice.recall)
     if richest is not best:
         return f"Another engine finds more at no more bytes a vector: {richest}."

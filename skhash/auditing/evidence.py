@@ -20,8 +20,8 @@ MAX_NUMBERS = 2**22
 class Hit:
     """A true neighbour of a query and how the search sees it.
 
-    ``score`` is a Hamming distance or a score of `AsymmetricNeighbors`; smaller is
-    nearer. ``rank`` counts from 1 among the candidates, and is None beyond them.
+    ``score`` is a distance of `HashedNeighbors`, from codes. ``rank`` counts from 1
+    among the candidates, and is None beyond them.
     """
 
     row: int
@@ -33,7 +33,7 @@ class Hit:
 class Example:
     """A query and its first true neighbours, the nearest first, by float.
 
-    ``share`` is the share of its `k` true neighbours that are found.
+    ``share`` is the share of its true neighbours that are found.
     """
 
     row: int
@@ -73,12 +73,12 @@ class Evidence:
         return float(roc_auc_score(is_random, scores))
 
 
-def gather_evidence(fitted, task, X, random_state) -> Evidence:
+def gather_evidence(encoder, task, X, random_state) -> Evidence:
     """Search for some of the queries again, by the recommended code.
 
     Parameters
     ----------
-    fitted : tuple (encoder, decoder), the latter None where the search has none
+    encoder : fitted encoder or quantizer
     task : Task
     X : {ndarray, CSR} of shape (n_rows, n_features)
         All rows, as they were given.
@@ -86,12 +86,12 @@ def gather_evidence(fitted, task, X, random_state) -> Evidence:
         Draws the random rows.
     """
     data, database = task.data, task.data.database
-    chosen = _spread(task.truth.shape[0], MAX_QUERIES)
+    chosen = spread(task.truth.shape[0], MAX_QUERIES)
     queries, truth = data.queries[chosen], task.truth[chosen]
     drawn = random_state.randint(database.shape[0], size=truth.shape)
 
     def find(rows, n):
-        search = code_search(*fitted, task.metric, n).fit(database[rows])
+        search = code_search(encoder, task.metric, n).fit(database[rows])
         return search.kneighbors(queries)
 
     rows = np.unique([truth, drawn])
@@ -101,11 +101,11 @@ def gather_evidence(fitted, task, X, random_state) -> Evidence:
         np.take_along_axis(scores, np.searchsorted(rows, group), axis=1)
         for group in (truth, drawn)
     )
-    _, candidates = find(slice(None), task.rescore)
+    _, candidates = find(slice(None), task.n_candidates)
     found = [np.isin(*pair).mean() for pair in zip(truth, candidates, strict=True)]
     order = np.argsort(-np.array(found), kind="stable")
     examples = []
-    for i in order[_spread(len(order), N_EXAMPLES)]:
+    for i in order[spread(len(order), N_EXAMPLES)]:
         ranks = {place: rank for rank, place in enumerate(candidates[i], start=1)}
         hits = [
             Hit(int(data.database_rows[place]), float(score), ranks.get(place))
@@ -120,7 +120,7 @@ def gather_evidence(fitted, task, X, random_state) -> Evidence:
     return Evidence(len(chosen), *scores, examples, vectors)
 
 
-def _spread(n, n_most) -> np.ndarray:
+def spread(n, n_most) -> np.ndarray:
     """Return some of ``range(n)``, evenly spread, both ends included."""
     return np.unique(np.linspace(0, n - 1, min(n, n_most)).round().astype(int))
 

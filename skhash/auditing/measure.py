@@ -9,37 +9,39 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash.auditing.timing import seconds_of, timed
 from skhash.codes import packed_width
-from skhash.linear import LinearDecoder
 from skhash.metrics import mean_average_precision_score, neighbor_recall_score
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.neighbors import HammingNeighbors, HashedNeighbors
 
 # Numbers of candidates to try, in multiples of k, until the target is reached.
 OVERSAMPLING = 1, 3, 10, 30
 # Few rows to fit before, so that imports and compilation are not timed.
-FEW = np.random.RandomState(0).standard_normal((64, 8))
+FEW = np.random.RandomState(0).standard_normal((128, 8))
 
 
 @dataclass(frozen=True)
 class AuditRow:
-    """Measurements of one method at one length; None where a method has none.
+    """Measurements of one search of one method at one length.
 
-    Recalls are shares of the `k` true neighbours, averaged over the queries, each with
-    its standard error: `recall` by Hamming distance, in expectation over the order of
-    ties, and `recall_asymmetric` by uncompressed queries, compared with what codes
-    decode to. Those that end in ``rescored`` are found by ranking the first `rescore`
-    of the same search again by the float vectors. Recall without re-ranking is the
-    ceiling that quantization sets, as the search among codes is exhaustive. `depth` and
-    `depth_asymmetric` are the least of k, 3 k, 10 k and 30 k candidates that have to be
-    ranked again until the recall reaches the target, or None if these do not suffice.
+    ``search`` is "hamming", by Hamming distance between codes, or "asymmetric", by
+    uncompressed queries, which are compared with what the codes decode to. Codes of
+    `sign` are searched in both ways, and have two rows.
 
-    A search holds ``code_bytes`` of a vector in memory by Hamming distance, and by
-    uncompressed queries ``bytes_per_vector``: the code, and the number beside it unless
-    inner products are compared. ``codebook_bytes`` is what decodes the codes, once for
-    all vectors.
+    `recall` is the share of the true neighbours that are found, averaged over the
+    queries, by Hamming distance in expectation over the order of ties. It is the
+    ceiling that quantization sets, as the search among codes is exhaustive.
+    `recall_reranked` is the share among the first `rerank` codes, which is found by
+    comparing these by their vectors. Each has its standard error. `depth` is the number
+    of codes that have to be re-ranked until the recall reaches the target: the least of
+    k, 3 k, 10 k and 30 k for k neighbours, or None if these do not suffice.
+
+    The search holds ``bytes_per_vector`` of a vector in memory: the ``code_bytes``, and
+    by uncompressed queries a byte or more beside these, except for inner products.
+    ``codebook_bytes`` decode the codes, once for all vectors.
 
     Times are wall-clock on this machine. ``fit_seconds`` is None of a code that is cut
     from a longer one, whose row has those of the only fit. Speeds are per second, after
-    a first run that is not timed, and the fastest of some runs where one is short.
+    a first run that is not timed, and the fastest of some runs where one is short; None
+    where the search was not timed. ``mean_average_precision`` is by labels.
     """
 
     method: str
@@ -48,38 +50,36 @@ class AuditRow:
     bytes_per_vector: int
     codebook_bytes: int
     _: KW_ONLY
-    fit_seconds: float | None = None
+    search: str
+    recall: float
+    recall_error: float
+    recall_reranked: float
+    recall_reranked_error: float
+    depth: int | None
+    mean_average_precision: float | None = None
+    fit_seconds: float | None
     encode_per_second: float
     search_per_second: float | None = None
-    asymmetric_per_second: float | None = None
-    recall: float | None = None
-    recall_error: float | None = None
-    recall_rescored: float | None = None
-    recall_rescored_error: float | None = None
-    depth: int | None = None
-    recall_asymmetric: float | None = None
-    recall_asymmetric_error: float | None = None
-    recall_asymmetric_rescored: float | None = None
-    recall_asymmetric_rescored_error: float | None = None
-    depth_asymmetric: int | None = None
-    mean_average_precision: float | None = None
 
 
 @dataclass(frozen=True)
 class Task:
-    """The task of every method: rows, true neighbours, candidates, metric, target."""
+    """The task of every method: rows, true neighbours, metric, target.
+
+    n_candidates : those that are re-ranked, or k, where none are
+    """
 
     data: object
     truth: np.ndarray
-    rescore: int
+    n_candidates: int
     metric: str
     target: float
 
     @property
     def cuts(self) -> list[int]:
-        """Numbers of candidates whose recall is measured; first k, then `rescore`."""
+        """Numbers of candidates whose recall is measured; first k, then all."""
         k, most = self.truth.shape[1], self.data.database.shape[0]
-        return [k, self.rescore, *(min(k * times, most) for times in OVERSAMPLING)]
+        return [k, self.n_candidates, *(min(k * times, most) for times in OVERSAMPLING)]
 
 
 def timed_fit(encoder, X) -> float:
@@ -101,46 +101,35 @@ def measure_encoder(encoder, method, fit_seconds, task) -> AuditRow:
     )
 
 
-def measure_decoder(encoder, task) -> tuple[AuditRow, LinearDecoder]:
-    """Return the measurements of codes that start from residuals, and their decoder.
-
-    encoder : fitted, of their length; few rows, coded in blocks of a bit, start by it
-    """
-    data, decoder = task.data, LinearDecoder(start="residual")
-    index, few = AsymmetricNeighbors(metric=task.metric), clone(encoder)
-    blocks = clone(decoder).set_params(block_bits=8)
-    HashedNeighbors(few.set_params(n_bits=8), index, decoder=blocks).fit(FEW)
-    codes = encoder.transform(data.train)
-    _, fit_seconds = seconds_of(lambda: decoder.fit(data.train, codes))
-    search = code_search(encoder, decoder, task.metric, task.rescore)
+def measure_bytes(quantizer, task) -> AuditRow:
+    """Return the measurements of a quantizer, which is fitted here."""
+    data, n_bytes = task.data, quantizer.n_bytes
+    HashedNeighbors(1, metric=task.metric).fit(FEW)
+    _, fit_seconds = seconds_of(lambda: quantizer.fit(data.train))
+    search = code_search(quantizer, task.metric, task.n_candidates)
     _, encode_seconds = seconds_of(lambda: search.fit(data.database))
-    find = partial(search.index_.kneighbors, data.queries, return_distance=False)
+    find = partial(search.kneighbors, data.queries, return_distance=False)
     _, seconds = timed(find)
-    n_bytes = packed_width(encoder.n_bits)
     n_held = n_bytes + search.index_._store.bytes_beside
-    once = decoder.codebook_.nbytes + decoder.offset_.nbytes
-    row = AuditRow(
-        *("residual", encoder.n_bits, n_bytes, n_held, once),
+    once = quantizer.codebook_.nbytes + quantizer.offset_.nbytes
+    return AuditRow(
+        *("bytes", quantizer.n_bits_, n_bytes, n_held, once),
         fit_seconds=fit_seconds,
         encode_per_second=data.database.shape[0] / encode_seconds,
-        asymmetric_per_second=data.queries.shape[0] / seconds,
+        search_per_second=data.queries.shape[0] / seconds,
         **found_recalls(find(n_neighbors=max(task.cuts)), task),
     )
-    return row, decoder
 
 
-def code_search(encoder, decoder, metric, n_neighbors):
-    """Return a search by a fitted encoder, or decoder unless that is None."""
-    encoder = FrozenEstimator(encoder)
-    if decoder is None:
-        return HashedNeighbors(encoder, HammingNeighbors(n_neighbors))
-    index = AsymmetricNeighbors(n_neighbors, metric=metric)
-    return HashedNeighbors(encoder, index, decoder=FrozenEstimator(decoder))
+def code_search(encoder, metric, n_neighbors) -> HashedNeighbors:
+    """Return a search by the codes of a fitted encoder or quantizer alone."""
+    options = {"metric": metric, "n_neighbors": n_neighbors}
+    return HashedNeighbors(FrozenEstimator(encoder), **options)
 
 
 def by_hamming(queries, database, task) -> dict:
     """Return speed, recalls and mAP of packed codes, searched by Hamming distance."""
-    index = HammingNeighbors(task.rescore, packed=True).fit(database)
+    index = HammingNeighbors(task.n_candidates, packed=True).fit(database)
     _, seconds = timed(lambda: index.kneighbors(queries))
     # True neighbours among the first candidates are those that ranking these by float
     # distance brings to the top.
@@ -148,8 +137,9 @@ def by_hamming(queries, database, task) -> dict:
     shares = neighbor_recall_score(queries, database, task.truth, **options)
     precision = _mean_average_precision(queries, database, task.data.labels)
     return {
+        "search": "hamming",
         "search_per_second": len(queries) / seconds,
-        **_means_of("", shares, task),
+        **_means_of(shares, task),
         "mean_average_precision": precision,
     }
 
@@ -163,16 +153,15 @@ def found_recalls(found, task) -> dict:
         [np.isin(own, row[:n]).mean() for n in task.cuts]
         for own, row in zip(task.truth, found, strict=True)
     ]
-    return _means_of("_asymmetric", np.array(shares), task)
+    return {"search": "asymmetric", **_means_of(np.array(shares), task)}
 
 
-def _means_of(search, shares, task) -> dict:
+def _means_of(shares, task) -> dict:
     """Return the recalls with standard errors, and the depth, of shares at the cuts."""
     means, errors = shares.mean(axis=0), shares.std(axis=0) / np.sqrt(len(shares))
     depths = zip(task.cuts[2:], means[2:], strict=True)
-    depth = next((n for n, it in depths if it >= task.target), None)
-    result = {f"depth{search}": depth}
-    for place, key in enumerate((f"recall{search}", f"recall{search}_rescored")):
+    result = {"depth": next((n for n, it in depths if it >= task.target), None)}
+    for place, key in enumerate(("recall", "recall_reranked")):
         result |= {key: float(means[place]), f"{key}_error": float(errors[place])}
     return result
 

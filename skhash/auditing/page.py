@@ -15,7 +15,7 @@ from string import Template
 import numpy as np
 
 from skhash.auditing import chart, texts
-from skhash.auditing.choices import SEARCH_NAMES, choices_of
+from skhash.auditing.choices import SEARCHES, choices_of
 from skhash.auditing.peers import PEERS
 
 BYTES = (" bytes", " kB", " MB", " GB", " TB", " PB")
@@ -24,7 +24,7 @@ LONGEST_TEXT = 400
 # How the scores of a search are shown, and their name.
 SCORES = {
     "hamming": (np.asarray, "bits that differ"),
-    "euclidean": (np.sqrt, "estimated distance"),
+    "euclidean": (np.asarray, "estimated distance"),
     "inner_product": (lambda scores: 0.0 - scores, "estimated inner product"),
     "cosine": (lambda scores: 1.0 - scores, "estimated cosine"),
 }
@@ -97,22 +97,18 @@ def _elements(tag, lines) -> str:
 def _sentence(result) -> str:
     settings, best = result.settings, result.choice
     target, neighbors = settings["target_recall"], _neighbors(settings)
-    maker = result.decoder or result.encoder
+    row, maker = best.row, type(result.encoder).__name__
     code = (
-        f"<strong>{escape(type(maker).__name__)} at {best.row.n_bits} bits"
-        f"</strong> (<code>{escape(best.row.method)}</code> below), searched by "
-        f"{SEARCH_NAMES[best.search]}"
+        f"<strong>{escape(maker)} at {row.n_bits} bits</strong> "
+        f"(<code>{escape(row.method)}</code> below), searched by {SEARCHES[row.search]}"
     )
     kept = (
-        f"keeps <strong>{best.n_bytes:,} bytes</strong> of a vector in memory instead "
-        f"of {settings['float_bytes_per_vector']:,}"
+        f"keeps <strong>{row.bytes_per_vector:,} bytes</strong> of a vector in memory "
+        f"instead of {settings['float_bytes_per_vector']:,}"
     )
     how = "by the codes alone"
-    if result.is_rescored:
-        how = (
-            f"once its first {settings['rescore']} candidates are ranked again by the "
-            "float vectors"
-        )
+    if result.is_reranked:
+        how = f"after re-ranking {settings['rerank']} candidates by their vectors"
     # A recall that is rounded to the target does not reach it.
     digits = 4 if best.recall < target <= best.recall + 1e-3 else 1
     found = _percent(best.recall, digits)
@@ -129,24 +125,26 @@ def _tiles(result) -> dict[str, str]:
     """Return the costs of the recommendation, for the fields of the template."""
     settings, best = result.settings, result.choice
     floats, n_rows = settings["float_bytes_per_vector"], settings["n_rows"]
-    ratio = floats / best.n_bytes
+    size = best.row.bytes_per_vector
+    ratio = floats / size
     return {
         "recall": _percent(best.recall),
         "error": _percent(2 * best.error),
         "target": _percent(settings["target_recall"]),
         "neighbors": _neighbors(settings),
-        "n_bytes": f"{best.n_bytes:,}",
+        "n_bytes": f"{size:,}",
         "float_bytes": f"{floats:,}",
         "times": f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}",
         "memory": texts.short(best.memory(n_rows), BYTES),
         "float_memory": texts.short(n_rows * floats, BYTES),
-        "speed": f"{best.queries_per_second:,.0f}",
-        **{n: f"{settings[n]:,}" for n in ("n_rows", "n_queries", "n_database", "k")},
+        "speed": f"{best.row.search_per_second:,.0f}",
+        **{n: f"{settings[n]:,}" for n in ("n_rows", "n_queries", "n_database")},
+        "k": f"{settings['n_neighbors']:,}",
     }
 
 
 def _neighbors(settings) -> str:
-    k = settings["k"]
+    k = settings["n_neighbors"]
     return "true nearest neighbours" if k == 1 else f"{k} true neighbours"
 
 
@@ -165,17 +163,16 @@ def _chart(draw, size, points=()) -> str:
 
 
 def _recalls(result) -> str:
-    points = [
-        (one.n_bytes, one.recall, f"{one}{', re-ranked' * rescored}".replace("+-", "±"))
-        for rescored in {result.is_rescored, False}
-        for one in choices_of(result.rows, rescored)
-    ]
+    points = []
+    for is_reranked in {result.is_reranked, False}:
+        for one in choices_of(result.rows, is_reranked):
+            text = f"{one}{', re-ranked' * is_reranked}".replace("+-", "±")
+            points.append((one.row.bytes_per_vector, one.recall, text))
     return _chart(partial(chart.draw_recall, result), chart.FIGURE_SIZE, points)
 
 
 def _table(result) -> str:
-    has_labels = any(row.mean_average_precision is not None for row in result.rows)
-    rows = texts.cells_of(result.rows, result.settings, has_labels)
+    rows = texts.cells_of(result.rows, result.settings)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
     body = "".join(
         f'<tr class="{_class_of(row, result)}">{_elements("td", cells.values())}</tr>'
@@ -199,29 +196,29 @@ def _steps(result, vectors, folder) -> list[tuple[str, str]]:
     """Return the next steps: the purpose, and the command or the Python code.
 
     vectors, folder : str or None
-        The file of the vectors, and the folder of the saved encoder or decoder.
+        The file of the vectors, and the folder of the saved encoder.
     """
-    lines = ["from skhash import *", "from skhash.linear import *"]
-    kind = "encoder" if result.decoder is None else "decoder"
-    usage, commands = result.usage, []
+    lines, given, commands = [*result.imports], {}, []
     if folder is not None:
-        vectors, path = vectors or "VECTORS.npy", f"{folder}/{kind}"
-        lines += [
-            "from skhash.datasets import open_vectors",
+        vectors, path = vectors or "VECTORS.npy", f"{folder}/encoder"
+        reading, given = texts.reading_of(vectors)
+        lines = [
+            reading,
             "from sklearn.frozen import FrozenEstimator",
+            "from skhash import HashedNeighbors, load",
             "",
-            f"X = open_vectors({vectors!r})",
-            f"{kind} = FrozenEstimator(load({path!r}))  # as it was fitted",
+            f"X = {given['X']}",
+            f"encoder = FrozenEstimator(load({texts.quoted(path)}))  # is not refitted",
             "queries = X[:5]  # yours",
         ]
-        usage = result.usage_of(**{kind: kind})
-        if kind == "encoder":
+        given |= {"X": "X", "encoder": "encoder"}
+        if result.recommended.search == "hamming":
             words = ["skhash", "encode", path, vectors, "codes.npy", "--packed"]
             commands = [("Or encode them for another engine:", texts.command(words))]
-    lines += [f"search = {usage}.fit(X)"]
+    lines += [f"search = {result.usage_of(**given)}"]
     lines += ["distances, positions = search.kneighbors(queries)"]
-    if result.is_rescored and not result.keeps_vectors:
-        lines += ["# These are the candidates, to be ranked by the sparse vectors."]
+    if result.is_reranked and not result.keeps_vectors:
+        lines += ["# These are the candidates, to be compared by the sparse vectors."]
     return [("Search all vectors X, in Python:", "\n".join(lines)), *commands]
 
 
@@ -230,7 +227,7 @@ def _steps(result, vectors, folder) -> list[tuple[str, str]]:
 
 def _scores_of(result):
     """Return the function that converts scores for display, and their name."""
-    by_hamming = result.search == "hamming"
+    by_hamming = result.recommended.search == "hamming"
     return SCORES["hamming" if by_hamming else result.settings["metric"]]
 
 
@@ -254,16 +251,17 @@ def _examples(result, image_shape, texts_of_rows) -> str:
         return NO_EVIDENCE
     show = _shower(result, image_shape, texts_of_rows)
     kind = "texts" if texts_of_rows is not None else "images" if image_shape else "rows"
+    n_first = result.settings["rerank"] or result.settings["n_neighbors"]
     return (
         f"<p>Some of {result.evidence.n_queries} queries, from the best answered to "
         "the worst. A true neighbour is found where it is among the first "
-        f"{result.settings['rescore']} by the code; its place there is below it.</p>"
+        f"{n_first} by the code; its place there is below it.</p>"
         + "".join(_example(one, result, kind, show) for one in result.evidence.examples)
     )
 
 
 def _example(example, result, kind, show) -> str:
-    k, n_hits = result.settings["k"], len(example.neighbors)
+    k, n_hits = result.settings["n_neighbors"], len(example.neighbors)
     values_of, name = _scores_of(result)
     hits = ""
     for one in example.neighbors:

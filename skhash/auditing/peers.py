@@ -25,7 +25,7 @@ from skhash.metrics import true_neighbors
 PQ_ENTRIES = 256
 
 
-def measure_sign(task, n_bits) -> AuditRow:
+def measure_sign(task, n_bits) -> list[AuditRow]:
     """A bit a column: whether it is above its mean. It decodes to the mean of its side.
 
     The codebook is the mean and those of both sides of each column.
@@ -33,14 +33,15 @@ def measure_sign(task, n_bits) -> AuditRow:
     data, n_columns = task.data, task.data.train.shape[1]
     (mean, low, high), fit_seconds = seconds_of(lambda: _sides(data.train))
     above, encode_seconds = timed(lambda: data.database > mean)
-    n_bytes = packed_width(n_columns)
-    return AuditRow(
-        *("sign", n_columns, n_bytes, n_bytes, 3 * 4 * n_columns),
-        fit_seconds=fit_seconds,
-        encode_per_second=len(above) / encode_seconds,
-        **by_hamming(pack_bits(data.queries > mean), pack_bits(above), task),
-        **_by_decoded(np.where(above, high, low), task),
-    )
+    code = "sign", n_columns, *2 * [packed_width(n_columns)]
+    times = {"fit_seconds": fit_seconds}
+    times["encode_per_second"] = len(above) / encode_seconds
+    hamming = by_hamming(pack_bits(data.queries > mean), pack_bits(above), task)
+    decoded = _by_decoded(np.where(above, high, low), task)
+    return [
+        AuditRow(*code, 0, **times, **hamming),
+        AuditRow(*code, 3 * 4 * n_columns, **times, **decoded),
+    ]
 
 
 def _sides(X):
@@ -54,7 +55,7 @@ def _sides(X):
     return mean, low.astype(np.float32), high.astype(np.float32)
 
 
-def measure_int8(task, n_bits) -> AuditRow:
+def measure_int8(task, n_bits) -> list[AuditRow]:
     """A byte a column: 256 even steps from its least to its greatest value.
 
     The codebook is both of these of each column.
@@ -69,12 +70,13 @@ def measure_int8(task, n_bits) -> AuditRow:
         return np.clip(steps, 0, 255).astype(np.uint8)
 
     codes, encode_seconds = timed(encode)
-    return AuditRow(
+    row = AuditRow(
         *("int8", 8 * n_columns, n_columns, n_columns, 2 * 4 * n_columns),
         fit_seconds=fit_seconds,
         encode_per_second=len(codes) / encode_seconds,
         **_by_decoded(codes * step + least, task),
     )
+    return [row]
 
 
 def _by_decoded(decoded, task) -> dict:
@@ -84,7 +86,7 @@ def _by_decoded(decoded, task) -> dict:
     return found_recalls(found, task)
 
 
-def measure_pq(task, n_bits) -> AuditRow:
+def measure_pq(task, n_bits) -> list[AuditRow]:
     """Product quantization of faiss, with a byte for each part of the columns."""
     _require_faiss()
     n_parts, n_columns = packed_width(n_bits), task.data.train.shape[1]
@@ -96,10 +98,10 @@ def measure_pq(task, n_bits) -> AuditRow:
     width = -(-n_columns // n_parts) * n_parts
     code_size, found = search_by_faiss(task, "pq", width, n_parts)
     sizes = n_parts, code_size, 4 * PQ_ENTRIES * width
-    return AuditRow("pq", 8 * n_parts, *sizes, **found)
+    return [AuditRow("pq", 8 * n_parts, *sizes, **found)]
 
 
-def measure_rabitq(task, n_bits) -> AuditRow:
+def measure_rabitq(task, n_bits) -> list[AuditRow]:
     """RaBitQ of faiss: a bit a column, turned at random, and two floats.
 
     The codebook is the rotation and the mean.
@@ -108,7 +110,7 @@ def measure_rabitq(task, n_bits) -> AuditRow:
     n_columns = task.data.train.shape[1]
     code_size, found = search_by_faiss(task, "rabitq", n_columns)
     sizes = packed_width(n_columns), code_size, 4 * (n_columns + 1) * n_columns
-    return AuditRow("rabitq", n_columns, *sizes, **found)
+    return [AuditRow("rabitq", n_columns, *sizes, **found)]
 
 
 def _require_faiss():
@@ -129,7 +131,7 @@ def search_by_faiss(task, method, width, n_parts=None, part_bits=8):
     metric = "METRIC_INNER_PRODUCT" if product else "METRIC_L2"
     index = {"method": method, "metric": metric}
     index |= {"n_parts": n_parts, "part_bits": part_bits}
-    told = {"index": index, "n_timed": task.rescore, "n_found": max(task.cuts)}
+    told = {"index": index, "n_timed": task.n_candidates, "n_found": max(task.cuts)}
     with TemporaryDirectory(prefix="skhash") as name:
         folder = Path(name)
         (folder / "task.json").write_text(json.dumps(told))
@@ -143,7 +145,7 @@ def search_by_faiss(task, method, width, n_parts=None, part_bits=8):
     return code_size, {
         "fit_seconds": seconds["training"],
         "encode_per_second": task.data.database.shape[0] / seconds["adding"],
-        "asymmetric_per_second": task.data.queries.shape[0] / seconds["searching"],
+        "search_per_second": task.data.queries.shape[0] / seconds["searching"],
         **found_recalls(found, task),
     }
 
@@ -161,8 +163,8 @@ MEASURES = measure_sign, measure_int8, measure_pq, measure_rabitq
 PEERS = {one.__name__.removeprefix("measure_"): one for one in MEASURES}
 
 
-def measure_peer(method, n_bits, task) -> AuditRow:
-    """Return the measurements of a peer; raise ``ValueError`` if it cannot run."""
+def measure_peer(method, n_bits, task) -> list[AuditRow]:
+    """Return the rows of a peer; raise ``ValueError`` if it cannot run."""
     if sparse.issparse(task.data.database):
         raise ValueError("the vectors must be dense")
     return PEERS[method](task, n_bits)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from skhash.auditing.chart import draw_recall
-from skhash.auditing.choices import SEARCH_NAMES, Choice, recommend
+from skhash.auditing.choices import SEARCHES, Choice, name_of, recommend
 from skhash.auditing.measure import AuditRow
 from skhash.auditing.page import fragment, whole_page
+from skhash.auditing.texts import quoted
 
 
 @dataclass(frozen=True, repr=False)
@@ -15,27 +16,21 @@ class AuditResult:
     Attributes
     ----------
     rows : list of AuditRow
-        One for each method and length, in the given order.
+        One for each method, length and search, in the given order.
     recommended : AuditRow
-        The recommended method and length.
-    search : {"hamming", "asymmetric"}
-        How to search its codes: by Hamming distance, or by uncompressed queries and a
-        decoder.
+        The recommended method, length and search: that of least memory, for the given
+        vectors, that reaches the target recall. Of equal memory, or if none reaches it,
+        it is that of best recall.
     choice : Choice
-        Both of these, with their cost: ``n_bytes`` of a vector in memory and
-        ``decoder_bytes`` once, ``recall`` and its standard ``error``. It is the choice
-        of least memory, for the given vectors, that reaches the target recall. Of equal
-        memory, or if none reaches it, it is the choice of best recall.
+        This row, with the ``recall`` that it was chosen for and the standard ``error``
+        of that, and ``memory(n_vectors)``, bytes.
     reason : str
         The reason, in a sentence.
-    encoder : object
-        The recommended encoder, fitted; beside a decoder, one of the same length.
-    decoder : LinearDecoder or None
-        The fitted decoder that makes and decodes the codes for uncompressed queries;
-        None where the recommended search is by Hamming distance.
+    encoder : estimator
+        The recommended encoder or quantizer, fitted.
     settings : dict
-        Settings of the audit: sizes, metric, `k`, `rescore`, target, random state; and
-        the date, the processor and the cores.
+        Settings of the audit: sizes, `n_neighbors`, `rerank`, `metric`, target, random
+        state; and the date, the processor and the cores.
     skipped : list of str
         Methods and lengths that could not be measured, with the reason.
     alternatives : list of str
@@ -49,7 +44,6 @@ class AuditResult:
     choice: Choice
     reason: str
     encoder: object
-    decoder: object
     settings: dict
     skipped: list[str]
     alternatives: list[str]
@@ -58,8 +52,8 @@ class AuditResult:
     def __repr__(self) -> str:
         best = self.recommended
         return (
-            f"<{type(self).__name__}: {len(self.rows)} codes measured, recommended "
-            f"{best.method} at {best.n_bits} bits by {SEARCH_NAMES[self.search]}>"
+            f"<{type(self).__name__}: {len(self.rows)} searches measured, recommended "
+            f"{name_of(best.method, best.n_bits)} by {SEARCHES[best.search]}>"
         )
 
     @property
@@ -67,62 +61,63 @@ class AuditResult:
         return self.choice.row
 
     @property
-    def search(self) -> str:
-        return self.choice.search
-
-    @property
-    def is_rescored(self) -> bool:
-        """Whether candidates are ranked again by the float vectors."""
-        return self.settings["rescore"] > self.settings["k"]
+    def is_reranked(self) -> bool:
+        """Whether candidates are compared by the vectors."""
+        return self.settings["rerank"] is not None
 
     @property
     def storage(self) -> dict:
         """Bytes that the recommended search stores.
 
         ``code``, ``beside`` and ``vector`` are those of one vector; ``vector`` is not
-        needed in memory, and 0 without re-ranking. ``decoder`` is for all vectors.
+        needed in memory, and 0 without re-ranking. ``codebook`` is for all vectors.
         """
-        best, code = self.choice, self.recommended.code_bytes
-        vector = self.settings["float_bytes_per_vector"]
+        best, vector = self.recommended, self.settings["float_bytes_per_vector"]
         return {
-            "code": code,
-            "beside": best.n_bytes - code,
-            "vector": vector if self.is_rescored else 0,
-            "decoder": best.decoder_bytes,
+            "code": best.code_bytes,
+            "beside": best.bytes_per_vector - best.code_bytes,
+            "vector": vector if self.is_reranked else 0,
+            "codebook": best.codebook_bytes,
         }
 
     @property
     def keeps_vectors(self) -> bool:
-        """Whether an index can rank candidates by the vectors, which may not be sparse.
+        """Whether a search can re-rank candidates by the vectors, which must be dense.
 
-        Where it cannot, it finds the candidates alone, `rescore` of them.
+        Where it cannot, it finds the candidates alone, `rerank` of them.
         """
-        return self.is_rescored and not self.settings["sparse"]
+        return self.is_reranked and not self.settings["sparse"]
 
     @property
     def usage(self) -> str:
-        """Python code of the recommended search, to be fitted to all vectors.
+        """Python code of the recommended search, fitted to all vectors ``X``.
 
-        Of sparse vectors it finds the candidates that are to be ranked again.
+        Of sparse vectors it finds the candidates that are to be re-ranked.
         """
         return self.usage_of()
 
-    def usage_of(self, encoder=None, decoder=None) -> str:
-        """Return `usage`; `encoder` and `decoder` stand for those that it would fit."""
-        settings = self.settings
-        k, metric, rescore = (settings[key] for key in ("k", "metric", "rescore"))
-        options = "" if metric == "euclidean" else f", metric={metric!r}"
-        count = f"{rescore if self.is_rescored else k}"
+    def usage_of(self, X="X", vectors="True", encoder=None) -> str:
+        """Return `usage`, with other Python code for what is given."""
+        settings, best = self.settings, self.recommended
+        k, rerank, metric = (settings[n] for n in ("n_neighbors", "rerank", "metric"))
+        count = k if self.keeps_vectors or rerank is None else rerank
+        is_bytes = best.method == "bytes"
+        code = f"{best.code_bytes}" if is_bytes else _code_of(self.encoder)
+        options = [encoder or code, f"n_neighbors={count}"]
+        if metric != "euclidean":
+            options.append(f"metric={quoted(metric)}")
         if self.keeps_vectors:
-            count = f"{k}, n_candidates={rescore}"
-        if self.search == "hamming" and not self.keeps_vectors:
-            parts = f"HammingNeighbors({count})"
-        else:
-            parts = f"AsymmetricNeighbors({count}{options})"
-            if self.decoder is not None:
-                parts += f", decoder={decoder or repr(self.decoder)}"
-            parts += ", keep_vectors=True" * self.keeps_vectors
-        return f"HashedNeighbors({encoder or repr(self.encoder)}, {parts})"
+            options += [f"rerank={rerank}", f"vectors={vectors}"]
+        return f"HashedNeighbors({', '.join(options)}).fit({X})"
+
+    @property
+    def imports(self) -> list[str]:
+        """Python code that imports what `usage` names."""
+        lines, maker = ["from skhash import HashedNeighbors"], type(self.encoder)
+        if self.recommended.method != "bytes":
+            room = ".".join(maker.__module__.split(".")[:2])
+            lines.append(f"from {room} import {maker.__name__}")
+        return lines
 
     def to_frame(self):
         """Return the rows as a pandas DataFrame, one column a measurement."""
@@ -131,23 +126,13 @@ class AuditResult:
         return pd.DataFrame([vars(row) for row in self.rows])
 
     def to_dict(self) -> dict:
-        """Return all but encoder and decoder as plain data, ready for JSON."""
-        best = self.choice
+        """Return all but the encoder as plain data, ready for JSON."""
+        best = vars(self.recommended)
+        found = {"reason": self.reason, "storage": self.storage, "usage": self.usage}
         return {
             "settings": self.settings,
             "rows": [vars(row) for row in self.rows],
-            "recommended": {
-                "method": best.row.method,
-                "n_bits": best.row.n_bits,
-                "search": best.search,
-                "bytes_per_vector": best.n_bytes,
-                "decoder_bytes": best.decoder_bytes,
-                "recall": best.recall,
-                "recall_error": best.error,
-                "reason": self.reason,
-                "storage": self.storage,
-                "usage": self.usage,
-            },
+            "recommended": best | found,
             "alternatives": self.alternatives,
             "skipped": self.skipped,
         }
@@ -156,13 +141,13 @@ class AuditResult:
     def from_rows(cls, rows, fitted, settings, skipped):
         """Choose among the rows that are fitted here, and compare with the others.
 
-        fitted : dict of tuples (encoder, decoder), by the place of their row
+        fitted : dict of encoders, by the place of their row
         """
         own = [rows[place] for place in fitted]
         peers = [row for place, row in enumerate(rows) if place not in fitted]
         best, reason, alternatives = recommend(own, peers, settings)
-        pair = fitted[next(n for n in fitted if rows[n] is best.row)]
-        return cls(rows, best, reason, *pair, settings, skipped, alternatives)
+        encoder = fitted[next(n for n in fitted if rows[n] is best.row)]
+        return cls(rows, best, reason, encoder, settings, skipped, alternatives)
 
     def to_html(
         self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
@@ -185,8 +170,8 @@ class AuditResult:
         vectors : str, default=None
             The file of the vectors, for the commands on the page.
         folder : str, default=None
-            The folder of the saved ``encoder`` or ``decoder``, for the commands on the
-            page; by default these fit it again.
+            The folder of the saved ``encoder``, for the commands on the page; by
+            default these fit it again.
 
         Returns
         -------
@@ -232,3 +217,15 @@ class AuditResult:
         ax : matplotlib Axes
         """
         return draw_recall(self, ax)
+
+
+def _code_of(encoder) -> str:
+    """Return the Python code that makes an encoder, in a line.
+
+    Rows need no `normalize`, as a search by cosine has them of unit length.
+    """
+    defaults = type(encoder)().get_params()
+    params = encoder.get_params()
+    params = {n: it for n, it in params.items() if n not in ("n_bits", "normalize")}
+    words = [f"{n}={it!r}" for n, it in params.items() if it != defaults[n]]
+    return f"{type(encoder).__name__}({', '.join([f'{encoder.n_bits}', *words])})"

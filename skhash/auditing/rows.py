@@ -40,7 +40,7 @@ def split_rows(X, y, metric, sizes, random_state) -> Split:
 
     sizes : numbers of rows, or None for all, of queries, and of candidates of a search
     """
-    sample, n_queries, rescore = sizes
+    sample, n_queries, n_candidates = sizes
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}.")
     n_all = X.shape[0]
@@ -51,7 +51,7 @@ def split_rows(X, y, metric, sizes, random_state) -> Split:
                 f"X has {n_all} rows and y {y.shape[0]}; give one label a row."
             )
     n_rows = n_all if sample is None else min(sample, n_all)
-    n_queries = _count_queries(n_rows, n_queries, rescore)
+    n_queries = _count_queries(n_rows, n_queries, n_candidates)
     order = random_state.permutation(n_all)[:n_rows]
     # In file order: a memory map is read from front to back.
     query_rows, database_rows = np.sort(order[:n_queries]), np.sort(order[n_queries:])
@@ -107,17 +107,17 @@ def as_rows(X):
     return check_array(X, ensure_all_finite=False)
 
 
-def _count_queries(n_rows, n_queries, rescore) -> int:
+def _count_queries(n_rows, n_queries, n_candidates) -> int:
     n_queries = min(n_queries, n_rows // 5)
     if n_queries < 1:
         raise ValueError(
             f"Got {n_rows} rows; at least 5 are needed, as one fifth become queries."
         )
-    if n_rows - n_queries < rescore:
+    if n_rows - n_queries < n_candidates:
         raise ValueError(
             f"{n_rows} rows are too few: {n_queries} are queries, and the other "
-            f"{n_rows - n_queries} are fewer than the {rescore=} candidates of a "
-            "search. Lower rescore, or use more rows."
+            f"{n_rows - n_queries} are fewer than the {n_candidates} that a search has "
+            "to find. Lower rerank or n_neighbors, or use more rows."
         )
     return n_queries
 

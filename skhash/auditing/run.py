@@ -11,26 +11,28 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skhash._versions import processor
+from skhash.auditing.choices import name_of
 from skhash.auditing.evidence import gather_evidence
-from skhash.auditing.measure import Task, measure_decoder, measure_encoder, timed_fit
+from skhash.auditing.measure import Task, measure_bytes, measure_encoder, timed_fit
 from skhash.auditing.peers import PEERS, measure_peer
 from skhash.auditing.result import AuditResult
 from skhash.auditing.rows import as_rows, split_rows
+from skhash.codes import packed_width
 from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
+from skhash.quantization import AdditiveQuantizer
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.ranges import COUNT
 from skhash.utils.threads import granted_cores
 
 METHODS = {
+    "bytes": AdditiveQuantizer,
     "itq": ITQHash,
     "sgh": SGHEncoder,
     "neighbor": NeighborHash,
     "pca": PCAHash,
     "lsh": RandomHyperplaneHash,
-    # It gives the length alone: codes are made by a decoder.
-    "residual": RandomHyperplaneHash,
 }
 # Lengths of the other methods follow from the number of columns.
 METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
@@ -44,8 +46,8 @@ MAX_BITS = 2**16
         "n_bits": ["array-like"],
         "methods": ["array-like"],
         "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "k": COUNT,
-        "rescore": COUNT,
+        "n_neighbors": COUNT,
+        "rerank": [*COUNT, None],
         "sample": [*COUNT, None],
         "n_queries": COUNT,
         "target_recall": [Interval(Real, 0, 1, closed="right")],
@@ -60,8 +62,8 @@ def audit(
     n_bits: Sequence[int] = (16, 32, 64, 128),
     methods: Sequence[str] = (*METHODS, *PEERS),
     metric: str = "euclidean",
-    k: int = 10,
-    rescore: int = 100,
+    n_neighbors: int = 10,
+    rerank: int | None = 100,
     sample: int | None = None,
     n_queries: int = 1000,
     target_recall: float = 0.9,
@@ -72,16 +74,14 @@ def audit(
     """Measure the cost and the recall of binary codes of these vectors.
 
     Queries are drawn at random and held out. The other rows are the database, and the
-    encoders are fitted on them (on at most 100,000). Each method is fitted at each
-    length; `NeighborHash` is fitted at the longest only, and cut to the others. All are
-    timed, and scored by the share of the `k` true neighbours that is found
+    methods are fitted on them (on at most 100,000). Each is fitted at each length;
+    `NeighborHash` is fitted at the longest only, and cut to the others. All are timed,
+    and scored by the share of the true neighbours that is found
 
-    - by Hamming distance (``recall``), with the codes of encoders,
-    - by uncompressed queries, compared with decoded codes (``recall_asymmetric``), with
-      those that a `skhash.linear.LinearDecoder` makes,
-    - and among the first `rescore` candidates of each of these (``recall_rescored`` and
-      ``recall_asymmetric_rescored``), which is the recall after they are ranked again
-      by the float vectors.
+    - by the codes alone (``recall``): those of encoders by Hamming distance, and those
+      of `skhash.AdditiveQuantizer` by uncompressed queries,
+    - and among the first `rerank` codes (``recall_reranked``), which is the recall
+      after these are compared by their vectors.
 
     Parameters
     ----------
@@ -93,21 +93,21 @@ def audit(
         is measured too.
     n_bits : sequence of int, default=(16, 32, 64, 128)
         Lengths to try.
-    methods : sequence of {"itq", "sgh", "neighbor", "pca", "lsh", "residual", "sign", \
+    methods : sequence of {"bytes", "itq", "sgh", "neighbor", "pca", "lsh", "sign", \
             "int8", "pq", "rabitq"}, default=all
-        Methods to try: `ITQHash`, `SGHEncoder`, `NeighborHash`, `PCAHash`,
-        `RandomHyperplaneHash`, with their defaults, and
-        ``LinearDecoder(start="residual")``, which needs no encoder. `NeighborHash` is
-        given `metric`, and `n_bits` as the lengths to be `nested`. The last four are
-        for comparison: a bit or a byte for each column, and product quantization and
+        Methods to try: "bytes" is `AdditiveQuantizer`, at whole bytes, the others are
+        the encoders `ITQHash`, `SGHEncoder`, `NeighborHash`, `PCAHash` and
+        `RandomHyperplaneHash`, all with their defaults. `NeighborHash` is given
+        `metric`, and `n_bits` as the lengths to be `nested`. The last four are for
+        comparison: a bit or a byte for each column, and product quantization and
         RaBitQ of faiss, if it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         The measure of true neighbours. For "cosine" the encoders normalize the rows.
-    k : int, default=10
+    n_neighbors : int, default=10
         Number of true neighbours to find.
-    rescore : int, default=100
-        Number of candidates to re-rank by the vectors. If it is `k`, nothing is
-        re-ranked, and the recommended search needs no vectors.
+    rerank : int, default=100
+        Number of codes to compare by their vectors, for each query. With None, or as
+        many as `n_neighbors`, the recommended search needs no vectors.
     sample : int, default=None
         Number of random rows to use, including queries; by default all. Recall falls as
         the database grows, so a small sample gives too high a recall.
@@ -126,8 +126,8 @@ def audit(
     Returns
     -------
     result : AuditResult
-        With ``rows``, ``recommended``, ``search``, ``reason``, ``encoder``,
-        ``decoder``, ``usage``, ``to_frame()`` and ``plot()``.
+        With ``rows``, ``recommended``, ``reason``, ``encoder``, ``usage``,
+        ``to_frame()`` and ``plot()``.
 
     Raises
     ------
@@ -151,33 +151,32 @@ def audit(
     >>> result.recommended.method
     'itq'
     """
-    methods, n_bits = _check_choices(methods, n_bits, k, rescore)
+    methods, n_bits = _check_choices(methods, n_bits)
+    n_candidates = _check_rerank(n_neighbors, rerank)
     progress = progress or (lambda line, result: None)
     generator, X = check_random_state(random_state), as_rows(X)
     progress("reading the rows", None)
-    data = split_rows(X, y, metric, (sample, n_queries, rescore), generator)
+    data = split_rows(X, y, metric, (sample, n_queries, n_candidates), generator)
     n_asked = f"{data.queries.shape[0]:,} queries"
     progress(f"finding the true neighbours of {n_asked}", None)
-    truth = true_neighbors(data.queries, data.database, k, metric=metric, device=device)
-    drawn = int(generator.randint(np.iinfo(np.int32).max))
-    make = partial(_make_encoder, metric=metric, device=device, random_state=drawn)
-    task = Task(data, truth, rescore, metric, float(target_recall))
+    options = {"metric": metric, "device": device}
+    truth = true_neighbors(data.queries, data.database, n_neighbors, **options)
+    options["random_state"] = int(generator.randint(np.iinfo(np.int32).max))
+    task = Task(data, truth, n_candidates, metric, float(target_recall))
     seed = int(random_state) if isinstance(random_state, Integral) else None
-    settings = _settings(task, seed)
-    run = _Run(task, make, settings, progress)
+    run = _Run(task, partial(_make, **options), _settings(task, seed), progress)
     run.measure_all(methods, n_bits)
     if not run.fitted:
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
     result = run.result()
-    name = _name(result.recommended.method, result.recommended.n_bits)
+    name = name_of(result.recommended.method, result.recommended.n_bits)
     progress(f"looking at neighbours by {name}", result)
-    fitted = result.encoder, result.decoder
-    return replace(result, evidence=gather_evidence(fitted, task, X, generator))
+    return replace(result, evidence=gather_evidence(result.encoder, task, X, generator))
 
 
 def _settings(task, seed) -> dict:
     """Return the settings of a result."""
-    data = task.data
+    data, k = task.data, task.truth.shape[1]
     return {
         "n_rows": data.n_rows,
         "n_database": data.database.shape[0],
@@ -187,8 +186,8 @@ def _settings(task, seed) -> dict:
         "sparse": sparse.issparse(data.database),
         "float_bytes_per_vector": data.float_bytes,
         "metric": task.metric,
-        "k": task.truth.shape[1],
-        "rescore": int(task.rescore),
+        "n_neighbors": k,
+        "rerank": task.n_candidates if task.n_candidates > k else None,
         "date": f"{date.today()}",
         "processor": processor(),
         "n_cores": granted_cores(),
@@ -197,8 +196,10 @@ def _settings(task, seed) -> dict:
     }
 
 
-def _make_encoder(method, n_bits, metric, device, random_state):
-    """Return an encoder with the defaults of its class, for this metric."""
+def _make(method, n_bits, metric, device, random_state):
+    """Return a quantizer, or an encoder for this metric, with defaults otherwise."""
+    if method == "bytes":
+        return AdditiveQuantizer(n_bits // 8)
     options = {"normalize": metric == "cosine"}
     if method == "neighbor":
         options["metric"] = metric
@@ -212,7 +213,7 @@ class _Run:
     ----------
     task : Task
     make : callable
-        Makes the encoder of a method and a length.
+        Makes the estimator of a method and a length.
     settings : dict
         Settings of the audit; see `AuditResult`.
     progress : callable
@@ -221,7 +222,7 @@ class _Run:
     Attributes
     ----------
     rows : list of AuditRow
-    fitted : dict of tuples (encoder, decoder)
+    fitted : dict of estimators
         By the place of their row.
     skipped : list of str
     """
@@ -236,18 +237,19 @@ class _Run:
         """Measure all methods and lengths; those that fail are skipped."""
         self._n_bits = n_bits
         asked = [
-            (method, bits)
+            (method, 8 * packed_width(bits) if method == "bytes" else bits)
             for method in methods
             for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
         ]
+        asked = list(dict.fromkeys(asked))
         for number, one in enumerate(asked):
-            step = f"{_name(*one)} ({number + 1} of {len(asked)})"
+            step = f"{name_of(*one)} ({number + 1} of {len(asked)})"
             self.progress(step, self.result(asked[number:]))
             try:
                 self._measure(*one)
             except ValueError as error:  # the others still count
                 reason = str(error).partition(". ")[0].rstrip(".")
-                self.skipped.append(f"{_name(*one)}: {reason}")
+                self.skipped.append(f"{name_of(*one)}: {reason}")
 
     def result(self, left=()) -> AuditResult | None:
         """Return the result so far, or None before the first encoder.
@@ -258,21 +260,21 @@ class _Run:
             return None
         skipped = list(self.skipped)
         if left:
-            skipped.append(f"not measured: {', '.join(_name(*one) for one in left)}")
+            skipped.append(f"not measured: {', '.join(name_of(*one) for one in left)}")
         rows = list(self.rows)
         return AuditResult.from_rows(rows, self.fitted, self.settings, skipped)
 
     def _measure(self, method, bits) -> None:
         if method in PEERS:
-            self.rows.append(measure_peer(method, bits, self.task))
+            self.rows += measure_peer(method, bits, self.task)
             return
-        if method == "residual":
-            encoder = self.make(method, bits).fit(self.task.data.train)
-            row, decoder = measure_decoder(encoder, self.task)
+        if method == "bytes":
+            encoder = self.make(method, bits)
+            row = measure_bytes(encoder, self.task)
         else:
             encoder, seconds = self._fit(method, bits)
-            row, decoder = measure_encoder(encoder, method, seconds, self.task), None
-        self.fitted[len(self.rows)] = encoder, decoder
+            row = measure_encoder(encoder, method, seconds, self.task)
+        self.fitted[len(self.rows)] = encoder
         self.rows.append(row)
 
     def _fit(self, method, bits):
@@ -291,11 +293,7 @@ class _Run:
         return encoder.truncate(bits), None
 
 
-def _name(method, bits) -> str:
-    return method if bits is None else f"{method} at {bits} bits"
-
-
-def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
+def _check_choices(methods, n_bits) -> tuple[list[str], list[int]]:
     """Return methods and lengths, each once."""
     known = [*METHODS, *PEERS]
     if not set(methods) <= {*known} or not set(methods) & METHODS.keys():
@@ -309,9 +307,11 @@ def _check_choices(methods, n_bits, k, rescore) -> tuple[list[str], list[int]]:
             f"n_bits must be integers from 1 to {MAX_BITS}, at least one, got "
             f"{list(n_bits)}."
         )
-    if rescore < k:
-        raise ValueError(
-            f"{rescore=} candidates cannot hold {k=} neighbours; rescore must be at "
-            "least k."
-        )
     return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]
+
+
+def _check_rerank(n_neighbors, rerank) -> int:
+    """Return the number of candidates of a search."""
+    if rerank is not None and rerank < n_neighbors:
+        raise ValueError(f"{rerank=} must be at least {n_neighbors=}.")
+    return int(rerank or n_neighbors)

@@ -9,11 +9,11 @@ from skhash.auditing.measure import OVERSAMPLING
 
 def stored(result) -> str:
     """Describe the storage of the recommended search."""
-    reads = result.settings["rescore"]
+    reads = result.settings["rerank"]
     parts = {
         "code": "{:,} bytes of code a vector",
-        "beside": "{:,} beside it",
-        "decoder": "the decoder once, {:,} bytes",
+        "beside": "{:,} more beside it",
+        "codebook": "the codebook once, {:,} bytes",
         "vector": "the vectors, {:,} bytes each, of which a query reads "
         f"{reads}: they may stay on disk",
     }
@@ -43,43 +43,35 @@ def caution(settings) -> str:
     return "Recall falls as a database grows: measure as many as you will use."
 
 
-def cells_of(rows, settings, has_labels) -> list[dict[str, str]]:
+def cells_of(rows, settings) -> list[dict[str, str]]:
     """Return the cells of each row of the table, by the names of their columns."""
-    k, rescore = settings["k"], settings["rescore"]
+    k, rerank = settings["n_neighbors"], settings["rerank"]
     fields = {
-        "codebook": "codebook_bytes",
-        "fit s": "fit_seconds",
-        "encode/s": "encode_per_second",
-        "H/s": "search_per_second",
-        "Q/s": "asymmetric_per_second",
+        "method": "method",
+        "bits": "n_bits",
+        "search": "search",
+        "bytes per vector": "bytes_per_vector",
+        f"recall {k}@{k}": "recall",
+        f"recall {k}@{rerank or k}": "recall_reranked",
+        "queries per second": "search_per_second",
+        "codebook bytes": "codebook_bytes",
     }
-    for letter, field in (("H", "recall"), ("Q", "recall_asymmetric")):
-        fields[f"{letter} {k}@{k}"] = field
-        if rescore > k:
-            fields[f"{letter} {k}@{rescore}"] = f"{field}_rescored"
-        fields[f"{letter} depth"] = field.replace("recall", "depth")
-    if has_labels:
-        fields["mAP"] = "mean_average_precision"
-
-    def cells(row):
-        beside = row.bytes_per_vector - row.code_bytes
-        return {
-            "method": row.method,
-            "bits": f"{row.n_bits}",
-            "bytes": f"{row.code_bytes}" + (f"+{beside}" if beside else ""),
-            **{name: _cell(row, one, k) for name, one in fields.items()},
-        }
-
-    return list(map(cells, rows))
+    if any(row.mean_average_precision is not None for row in rows):
+        fields["mean average precision"] = "mean_average_precision"
+    fields["depth"] = "depth"
+    fields["fit seconds"] = "fit_seconds"
+    fields["encoded per second"] = "encode_per_second"
+    return [{name: _cell(row, it, k) for name, it in fields.items()} for row in rows]
 
 
 def _cell(row, field, k) -> str:
     value = getattr(row, field)
-    if value is None:  # a depth is, too, where recall stays below the target
-        recall = getattr(row, field.replace("depth", "recall"))
-        return "-" if recall is None else f">{k * OVERSAMPLING[-1]}"
-    if field == "codebook_bytes" and not value:
+    if field == "depth" and value is None:  # recall stays below the target
+        return f">{k * OVERSAMPLING[-1]}"
+    if value is None or (field == "codebook_bytes" and not value):
         return "-"
+    if isinstance(value, str):
+        return value
     if field == "fit_seconds":
         return f"{value:.2f}"
     is_large = isinstance(value, int) or field.endswith("per_second")
@@ -99,6 +91,25 @@ def short(number: float, units=("", "k", "M", "G")) -> str:
     if number >= 999.5 and larger:
         return short(number / 1000, larger)
     return f"{number:.3g}{unit}"
+
+
+def reading_of(path) -> tuple[str, dict[str, str]]:
+    """Return an import and Python code, for `AuditResult.usage_of`, to read vectors.
+
+    path : str or None, for scikit-learn's digits
+    """
+    if path is None:
+        return "from sklearn.datasets import load_digits", {"X": "load_digits().data"}
+    file = quoted(path)
+    if path.lower().endswith(".npy"):
+        return "import numpy as np", {"X": f"np.load({file})", "vectors": file}
+    return "from skhash.datasets import open_vectors", {"X": f"open_vectors({file})"}
+
+
+def quoted(text) -> str:
+    """Return a string as Python code, in double quotes if it holds none."""
+    code = repr(text)
+    return code if '"' in text else f'"{code[1:-1]}"'
 
 
 def command(words) -> str:

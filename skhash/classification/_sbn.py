@@ -16,7 +16,6 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.base import check_magnitude
 from skhash.classification._architectures import make_network, own_network
 from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
@@ -26,7 +25,12 @@ from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
 from skhash.training._estimator import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
-from skhash.utils.arrays import as_array, refusing_unreadable, validate_data
+from skhash.utils.arrays import (
+    as_array,
+    check_magnitude,
+    refusing_unreadable,
+    validate_data,
+)
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
 

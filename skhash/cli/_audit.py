@@ -1,38 +1,38 @@
 """``skhash audit``: reads vectors, prints the audit's table, writes its report."""
 
 import json
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
 
-from skhash.auditing import AuditResult, audit
+from skhash.auditing import AuditResult, audit, texts
 from skhash.auditing.chart import FIGURE_SIZE, write
+from skhash.auditing.choices import ordered
 from skhash.auditing.page import check_image_shape
-from skhash.auditing.texts import caution, cells_of, command, how_measured, stored
 from skhash.cli._checks import check_device, check_writable
 from skhash.cli._signals import Signals
-from skhash.cli._terminal import print_row, print_text, widths_of
+from skhash.cli._terminal import print_table, print_text
 from skhash.datasets import open_vectors
 from skhash.datasets._npy import read_npy
 from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
 from skhash.utils.steps import progress
 
-# Columns that a narrow terminal drops, in this order.
-DISPENSABLE = ("codebook", "encode/s", "Q/s", "H/s", "fit s", "mAP")
+# Rows of the table, but for --all.
+N_ROWS = 8
 LEGEND = (
-    "{k}@n: share of the {k} true neighbours among the first n, H by Hamming distance, "
-    "Q by uncompressed queries among decoded codes; with n above {k}, after ranking "
-    "these again by the float vectors; depth: the n that reaches the target. bytes: a "
-    "code, + the extra bytes of a vector for Q; codebook: bytes that decode all."
+    "search: hamming compares codes with the codes of queries; asymmetric compares "
+    "uncompressed queries with decoded codes. recall {k}@n: share of the {k} true "
+    "neighbours among the first n; with n above {k}, after re-ranking these by their "
+    "vectors. codebook: bytes that decode all codes. depth: the n that reaches the "
+    "target."
 )
-PARAMETERS = "n_bits methods metric k rescore sample n_queries".split()
+PARAMETERS = "n_bits methods metric n_neighbors rerank sample n_queries".split()
 PARAMETERS += ["target_recall", "device", "random_state"]
-# Folders of the recommended encoder, or decoder.
-ENCODER, DECODER = "encoder", "decoder"
+# Folder of the recommended encoder.
+ENCODER = "encoder"
 
 
 def run_audit(arguments) -> None:
@@ -41,20 +41,19 @@ def run_audit(arguments) -> None:
     X, y, name = _read(arguments)
     _check_report(arguments, X.shape)
     is_short = arguments.quiet or arguments.json
-    title = f"{name}: {X.shape[0]:,} vectors of {X.shape[1]:,} numbers"
     with Signals() as signals, progress(not arguments.quiet) as show:
-        watch = _Watch(show, signals, None if is_short else title, y is not None)
+        watch = _Watch(show, signals)
         result = _measure(X, y, arguments, watch, signals)
         show("")
         with signals.held():
             try:
-                _print(arguments, result, watch.left_out)
+                _print(arguments, result, name)
             finally:  # also where nobody reads the output
                 names = _write_report(result, arguments, name)
             if names and not is_short:
-                _tell_report(names, arguments)
+                _tell_report(names, arguments, result)
         kept = f"{arguments.out} holds" if arguments.out else "above are"
-        signals.check(f"interrupted; {kept} the {len(result.rows)} codes measured")
+        signals.check(f"interrupted; {kept} the {len(result.rows)} searches measured")
 
 
 def _read(arguments):
@@ -90,73 +89,63 @@ def _measure(X, y, arguments, watch, signals) -> AuditResult:
 
 
 class _Watch:
-    """Shows the steps of an audit, prints its rows, and keeps the latest result.
+    """Shows the steps of an audit, and keeps the latest result."""
 
-    Parameters
-    ----------
-    show : callable
-        Shows a line of progress.
-    signals : Signals
-    title : str or None
-        It is printed above the first row, so that a failure before it prints nothing.
-        With None no rows are printed.
-    has_labels : bool
-    """
-
-    def __init__(self, show, signals, title, has_labels):
-        self._show, self._signals, self._title = show, signals, title
-        self._has_labels, self._widths, self._n_printed = has_labels, None, 0
-        self.result, self.left_out = None, []
+    def __init__(self, show, signals):
+        self._show, self._signals, self.result = show, signals, None
 
     def __call__(self, line, result):
         # A library that drops the signal's exception may have cut a fit short, so
         # measurements after the signal do not count.
         self._signals.check()
         self.result = result
-        if result is not None and self._title is not None:
-            self._show("")
-            # Without a reader of the output, the report is still written.
-            with suppress(OSError):
-                self._print_rows(result)
         self._show(line)
 
-    def _print_rows(self, result):
-        rows, self._n_printed = result.rows[self._n_printed :], len(result.rows)
-        for cells in cells_of(rows, result.settings, self._has_labels):
-            if self._widths is None:
-                self._widths = widths_of(cells, DISPENSABLE)
-                self.left_out = [name for name in cells if name not in self._widths]
-                print_text(self._title)
-                print()
-                print_row(dict(zip(cells, cells, strict=True)), self._widths)
-            print_row(cells, self._widths)
 
+def _print(arguments, result: AuditResult, name) -> None:
+    """Print the table and the recommendation.
 
-def _print(arguments, result: AuditResult, left_out: list[str]) -> None:
-    """Print the settings and the recommendation."""
+    name : that of the vectors
+    """
     if arguments.json:
         print(json.dumps(result.to_dict(), allow_nan=False))
         return
     settings = result.settings
     if not arguments.quiet:
-        print()
-        print_text(how_measured(settings))
-        print_text(LEGEND.format(**settings))
-        if left_out:
-            print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
-        for line in result.skipped:
-            print_text(f"Left out: {line}.")
-        print()
+        _print_table(result, name, None if arguments.all else N_ROWS)
     for line in (
         f"Recommended: {result.choice}: {result.reason}.",
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
         f"is counted for all {settings['n_rows']:,} vectors, codebooks included.",
-        f"Store: {stored(result)}.",
-        f"Use: {result.usage}",
-        *result.alternatives,
-        caution(settings),
+        f"Store: {texts.stored(result)}.",
     ):
         print_text(line)
+    reading, given = texts.reading_of(arguments.vectors)
+    usage = f"search = {result.usage_of(**given)}"
+    print("Use:", "; ".join([reading, *result.imports, usage]))  # to be copied
+    for line in (*result.alternatives, texts.caution(settings)):
+        print_text(line)
+
+
+def _print_table(result, name, n_rows) -> None:
+    settings, rows = result.settings, ordered(result, n_rows)
+    shape = f"{settings['n_rows']:,} vectors of {settings['n_features']:,} numbers"
+    print_text(f"{name}: {shape}")
+    print()
+    left_out = print_table(texts.cells_of(rows, settings))
+    print()
+    if len(rows) < len(result.rows):
+        print_text(
+            "The recommended search, then those that no other beats in both memory and "
+            f"recall; --all prints all {len(result.rows)}."
+        )
+    print_text(texts.how_measured(settings))
+    print_text(LEGEND.format(k=settings["n_neighbors"]))
+    if left_out:
+        print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
+    for line in result.skipped:
+        print_text(f"Left out: {line}.")
+    print()
 
 
 # The files of --out
@@ -179,7 +168,6 @@ def _check_report(arguments, shape) -> None:
     folder = Path(arguments.out)
     check_writable(folder)
     check_target(folder / ENCODER)
-    check_target(folder / DECODER)
     if arguments.image_shape is not None:
         check_image_shape(arguments.image_shape, shape[1])
     if arguments.texts is not None:
@@ -204,26 +192,24 @@ def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
     """
     if arguments.out is None:
         return []
-    folder, texts = Path(arguments.out), None
+    folder, lines_of = Path(arguments.out), None
     folder.mkdir(parents=True, exist_ok=True)
     report = json.dumps(result.to_dict(), indent=1, allow_nan=False)
     _write_text(folder / "report.json", f"{report}\n")
-    kind, other = (ENCODER, DECODER) if result.decoder is None else (DECODER, ENCODER)
-    (result.decoder or result.encoder).save(folder / kind)
-    shutil.rmtree(folder / other, ignore_errors=True)  # of an audit before
+    result.encoder.save(folder / ENCODER)
     if arguments.texts is not None and result.evidence is not None:
         rows = set(result.evidence.rows)
         with _lines(arguments.texts) as lines:
-            texts = {row: line for row, line in enumerate(lines) if row in rows}
+            lines_of = {row: line for row, line in enumerate(lines) if row in rows}
     page = result.to_html(
         image_shape=arguments.image_shape,
-        texts=texts,
+        texts=lines_of,
         name=name,
         vectors=arguments.vectors,
         folder=arguments.out,
     )
     _write_text(folder / "report.html", page)
-    names = ["report.html", "report.json", f"{kind}/"]
+    names = ["report.html", "report.json", f"{ENCODER}/"]
     with suppress(ImportError), replacing(folder / "audit.png") as file:
         write(result.plot, file, "png", FIGURE_SIZE)
         names.append("audit.png")
@@ -236,13 +222,13 @@ def _write_text(path, text) -> None:
         file.write(text.encode("utf-8", "replace"))
 
 
-def _tell_report(names, arguments) -> None:
+def _tell_report(names, arguments, result) -> None:
     """Print the files written, and the next steps."""
     print()
     print_text(f"Wrote {arguments.out}: {', '.join(names)}")
     if "audit.png" not in names:
         print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-    if f"{ENCODER}/" in names:
+    if result.recommended.search == "hamming":
         words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
         words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-        print(f"Next: {command(words)}")  # one line, to be copied
+        print(f"Next: {texts.command(words)}")  # one line, to be copied

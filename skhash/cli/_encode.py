@@ -64,8 +64,8 @@ def _load_encoder(path: str, device: str | None) -> BaseHasher:
     encoder = load(path)
     if not isinstance(encoder, BaseHasher):
         raise ValueError(
-            f"{path} holds a {type(encoder).__name__}, which encodes no vectors; name "
-            "the directory of an encoder, such as `skhash audit --out` writes."
+            f"{path} holds a {type(encoder).__name__}, which makes no binary codes of "
+            "vectors; name the directory of an encoder, such as ITQHash.save writes."
         )
     return encoder if device is None else encoder.set_params(device=device)
 

@@ -23,7 +23,7 @@ examples:
   skhash audit vectors.npy --out report      ... and keep page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
 """
-METHODS = "itq,sgh,neighbor,pca,lsh,residual,sign,int8,pq,rabitq"
+METHODS = "bytes,itq,sgh,neighbor,pca,lsh,sign,int8,pq,rabitq"
 METRICS = ("euclidean", "cosine", "inner_product")
 DEVICES = "auto, cpu, cuda, cuda:1 or mps"
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
@@ -139,8 +139,7 @@ def _add_audit(commands):
     parser = commands.add_parser(
         "audit",
         help="measure methods and lengths on vectors, and recommend a code",
-        description="Fit each method at each length, search with held-out queries, "
-        "print the cost and recall of each code, and recommend one.",
+        description="Fit methods at each length, search, and recommend a code.",
     )
     parser.add_argument(
         "vectors",
@@ -156,24 +155,25 @@ def _add_audit(commands):
 
     lengths = {"type": _integers, "metavar": "N,N,..", "dest": "n_bits"}
     names = {"type": _words, "metavar": "M,M,.."}
-    queries = {"type": int, "metavar": "N", "dest": "n_queries"}
-    seed = {"type": int, "metavar": "N", "dest": "random_state"}
-    add("--labels", None, "one label a row: adds mAP", metavar="FILE.npy")
+    number = {"type": int, "metavar": "N"}
+    queries, seed = number | {"dest": "n_queries"}, number | {"dest": "random_state"}
+    add("--labels", None, "a label a row: mean average precision", metavar="FILE.npy")
     add("--bits", "16,32,64,128", "lengths to try", **lengths)
     add("--methods", METHODS, "the last four are for comparison", **names)
     add("--metric", "euclidean", "how true neighbours are found", choices=METRICS)
-    add("--k", 10, "number of true neighbours to find", type=int)
-    add("--rescore", 100, "candidates that the float vectors rank again", type=int)
-    add("--sample", 100_000, "random rows to use at most", type=int)
-    add("--queries", 1000, "of these, so many are queries, a fifth at most", **queries)
+    add("--n-neighbors", 10, "number of true neighbours to find", **number)
+    add("--rerank", 100, "codes per query to re-rank by their vectors", **number)
+    add("--sample", 100_000, "maximum number of rows to use, drawn at random", **number)
+    add("--queries", 1000, "rows to hold out as queries, at most a fifth", **queries)
     add("--target-recall", 0.9, "recall after re-ranking to reach", type=float)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "draws rows and seeds the methods", **seed)
-    files = "report.html, report.json, audit.png and encoder/ or decoder/"
-    add("--out", None, f"write {files} here", metavar="DIR")
+    add("--out", None, "directory to write report and encoder to", metavar="DIR")
     images = "rows are images, 28x28 or of colours 28x28x3: report.html shows some"
     add("--image-shape", None, images, type=_shape, metavar="HxW")
     add("--texts", None, "a line of text a row: report.html shows some", metavar="FILE")
+    whole = "print all rows of the table, not only the best of each size"
+    parser.add_argument("--all", action="store_true", help=whole)
     _add_output(parser, "print the recommendation alone", "print all of the result")
     parser.set_defaults(run=run_audit)
 

@@ -5,31 +5,24 @@ import sys
 import textwrap
 
 GAP = "  "
-# Widths: of the first column, whose cells are aligned left, and the least of others.
-FIRST_WIDTH, LEAST_WIDTH = 8, 5
 
 
-def widths_of(names, dispensable) -> dict[str, int]:
-    """Return the columns of a table that fit a terminal, with their widths.
+def print_table(rows: list[dict[str, str]]) -> list[str]:
+    """Print a table, with the names of its columns in two lines.
 
-    dispensable : columns that a narrow terminal drops, in this order
+    It returns the names of the last columns, which a narrow terminal has no room for.
     """
-    first, *others = names
-    widths = {first: FIRST_WIDTH} | {one: max(len(one), LEAST_WIDTH) for one in others}
-    room = terminal_width()
-    for name in dispensable:
-        if room is None or len(GAP.join("x" * n for n in widths.values())) <= room:
-            break
-        widths.pop(name, None)
-    return widths
-
-
-def print_row(cells: dict[str, str], widths: dict[str, int]) -> None:
-    """Print the cells of the columns that have a width; a wide one moves the rest."""
-    (first, width), *others = widths.items()
-    line = [cells[first].ljust(width)]
-    line += [cells[name].rjust(width) for name, width in others]
-    print(GAP.join(line).rstrip(), flush=True)
+    names, room = list(rows[0]), terminal_width()
+    heads = zip(*(("", *name.split(" ", 1))[-2:] for name in names), strict=True)
+    lines = [*heads, *(list(row.values()) for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    while room is not None and sum(widths) + len(GAP) * (len(widths) - 1) > room:
+        widths.pop()
+    for cells in lines:
+        words = [cells[0].ljust(widths[0])]
+        words += map(str.rjust, cells[1:], widths[1:])
+        print(GAP.join(words).rstrip())
+    return names[len(widths) :]
 
 
 def print_text(text: str) -> None:

@@ -31,8 +31,8 @@ def to_arrow(codes, *, ids=None, n_bits=None):
         Columns ``id`` and ``code``, of bytes of fixed size, the first bit highest. Of
         an index with a decoder also ``term`` and, for angles, ``factor``, float32:
         the score of a code is ``factor * sum + term``, with the sum of what its bytes
-        have in `score_tables`. The length of the codes is in the metadata of the
-        schema.
+        have in `score_tables`; of Euclidean distances it is the square. The length of
+        the codes is in the metadata of the schema.
 
     Raises
     ------

@@ -10,7 +10,6 @@ from skhash.neighbors import (
     AsymmetricNeighbors,
     HammingNeighbors,
     HashedNeighbors,
-    PrefixNeighbors,
 )
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.ids import IdLookup, read_ids
@@ -25,8 +24,8 @@ def read_source(codes, ids=None, n_bits=None):
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted `HammingNeighbors`, `AsymmetricNeighbors`, `PrefixNeighbors` or
-        `HashedNeighbors`, or packed codes. Removed codes are left out.
+        A fitted `HammingNeighbors`, `AsymmetricNeighbors` or `HashedNeighbors`, or
+        packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         By default the ids of the index, or positions.
     n_bits : int, default=None
@@ -77,9 +76,9 @@ def read_items(codes):
     if index is None or index._store.decoder is None:
         return {}
     store, live = index._store, index.live_
-    if store["levels"] is None:
+    if store.levels is None:
         return {"term": np.zeros(live.sum(), dtype=np.float32)}
-    keys = store.decoder.keys_of_levels(store["levels"][live])
+    keys = store.decoder.keys_of_levels(store.levels[live])
     items = store.decoder.terms_and_factors(keys)
     return dict(zip(ITEMS, items[: 1 + store.decoder.by_angle], strict=False))
 
@@ -108,7 +107,7 @@ def read_scoring(source, metric=None):
 
 def fitted_index(source):
     """Return the index that `source` is or holds, or None if it is neither."""
-    while isinstance(source, (HashedNeighbors, PrefixNeighbors)):
+    if isinstance(source, HashedNeighbors):
         check_is_fitted(source)
         source = source.index_
     if not isinstance(source, (AsymmetricNeighbors, HammingNeighbors)):

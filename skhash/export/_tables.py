@@ -10,11 +10,11 @@ from skhash.utils.chunks import dense_rows
 def score_tables(decoder, X, *, metric=None):
     """Return lookup tables of what each byte of a code adds to its score, by query.
 
-    The score of a code, as `skhash.neighbors.asymmetric_scores` defines it, is
-    ``factor * sum + term``: the sum, over the bytes of the packed code, of the entry
-    that the byte chooses in its table; and the two floats of the code that `to_arrow`
-    and `to_pgvector` write, of which the factor is 1 but for angles: the cosine, and
-    rows of unit length.
+    The score of a code is ``factor * sum + term``: the sum, over the bytes of the
+    packed code, of the entry that the byte chooses in its table; and the two floats of
+    the code that `to_arrow` and `to_pgvector` write, of which the factor is 1 but for
+    angles: the cosine, and rows of unit length. It is the distance that
+    `skhash.neighbors.asymmetric_scores` defines, and its square for "euclidean".
 
     Parameters
     ----------
@@ -54,6 +54,6 @@ def score_tables(decoder, X, *, metric=None):
     """
     scoring = read_scoring(decoder, metric)
     if isinstance(decoder, HashedNeighbors):
-        X = seen_by(decoder.encoder_, X)[1]
+        X = seen_by(decoder.encoder_, decoder._scaled(X))[1]
     queries = dense_rows(scoring.read_queries(X, "X"))
     return scoring.tables(queries, packed_width(scoring.n_bits))

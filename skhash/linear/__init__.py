@@ -1,7 +1,6 @@
 """Closed-form and alternating methods: fitted in torch, encoding with NumPy."""
 
 from skhash.linear._binary_autoencoder import BinaryAutoencoderHash
-from skhash.linear._decoder import LinearDecoder
 from skhash.linear._itq import ITQHash
 from skhash.linear._kmeans import KMeansHash
 from skhash.linear._pca import PCAHash
@@ -10,12 +9,12 @@ from skhash.linear._scalable_graph import ScalableGraphHash
 from skhash.linear._sdh import SupervisedDiscreteHash
 from skhash.linear._spectral import SpectralHash
 from skhash.linear._spherical import SphericalHash
+from skhash.quantization import LinearDecoder  # noqa: F401, its place before
 
 __all__ = [
     "BinaryAutoencoderHash",
     "ITQHash",
     "KMeansHash",
-    "LinearDecoder",
     "PCAHash",
     "RandomHyperplaneHash",
     "ScalableGraphHash",

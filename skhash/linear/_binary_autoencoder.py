@@ -6,11 +6,15 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skhash.base import BaseHasher, LinearLogitsMixin
-from skhash.linear._decoder import LinearDecoderMixin, fit_codebook, squared_errors
-from skhash.linear._descent import BlockDescent, enumerate_codes
 from skhash.linear._pca import PCAHash
 from skhash.numerics._projection import check_enough_columns, column_means
 from skhash.persistence.schema import Plain, wholes
+from skhash.quantization._codebook import (
+    LinearDecoderMixin,
+    fit_codebook,
+    squared_errors,
+)
+from skhash.quantization._descent import BlockDescent, enumerate_codes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks
 from skhash.utils.torch import resolve_device, threads_that_pay

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skhash.codes import check_packed, pack_bits
 from skhash.utils.arrays import as_array
@@ -40,8 +41,10 @@ def take_apart(estimator) -> Parts:
     if _ends_with(steps, "encoder_", "index_"):
         search = steps.pop()
         index = search.index_
-        if hasattr(index, "metric"):
+        if hasattr(index, "metric") or getattr(search, "rerank", None):
             searched = search, make_pipeline(*steps) if steps else None
+        if getattr(search, "metric", None) == "cosine":
+            steps.append(FunctionTransformer(search._scaled))
         steps += _steps(search.encoder_)
     elif _ends_with(steps, "kneighbors", "packed_codes_"):
         index = steps.pop()
@@ -75,7 +78,15 @@ def _ends_with(steps, *names) -> bool:
 
 
 def packed_codes(parts: Parts, X) -> np.ndarray:
-    """Encode the rows to score."""
+    """Encode the rows to score by Hamming distance."""
+    encoder = None if parts.encoder is None else _steps(parts.encoder)[-1]
+    if not getattr(encoder, "_has_hamming_distances", True):
+        raise ValueError(
+            f"The codes of {type(encoder).__name__} have no Hamming distances, which "
+            "are compared here. Score a HashedNeighbors of it by "
+            "make_retrieval_scorer(), without options, or by "
+            "make_neighbor_recall_scorer()."
+        )
     codes = X if parts.encoder is None else parts.encoder.transform(X)
     return check_packed(codes) if parts.is_packed else pack_bits(codes)
 
@@ -102,15 +113,3 @@ def are_same_rows(codes, y, database, labels) -> bool:
         y, labels = sparse.csr_array(y), sparse.csr_array(labels)
         return y.shape == labels.shape and (y != labels).nnz == 0
     return np.array_equal(as_array(y), labels)
-
-
-def is_numeric(X) -> bool:
-    """Return whether `X` is a matrix of numbers, in whatever form; texts are none."""
-    if sparse.issparse(X):
-        return True
-    try:
-        X = as_array(X)
-        X = X.astype(float) if X.dtype.kind == "O" else X  # of a data frame, say
-    except (TypeError, ValueError):
-        return False
-    return X.ndim == 2 and X.dtype.kind in "biuf"

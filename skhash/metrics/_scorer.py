@@ -15,7 +15,6 @@ from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
     are_same_rows,
     indexed,
-    is_numeric,
     packed_codes,
     take_apart,
 )
@@ -24,6 +23,7 @@ from skhash.metrics._radius import (
     hamming_precision_recall_curve,
 )
 from skhash.metrics._separability import class_distances
+from skhash.utils.arrays import is_numeric
 
 _SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
 _USE_INSTEAD = {
@@ -127,8 +127,8 @@ def score_of_search(parts, X, y) -> float:
     if np.shape(rows)[0] == len(database):
         other = parts.search._over(rows)
         if are_same_rows(other.index_.packed_codes_, y, database, labels):
-            n_found = min(len(database) - 1, index.n_candidates or np.inf)
-            options = {"own": True, "return_distance": False}
+            n_found = min(len(database) - 1, parts.search.rerank or np.inf)
+            options = {"exclude_self": True, "return_distance": False}
             found = other.kneighbors(rows, n_found, **options)
             return found_average_precision(found, y, y, own=True)
     return parts.search.score(rows, y)
@@ -169,8 +169,11 @@ class NeighborRecallScorer(_Scorer):
         vectors = X if as_given else parts.before.transform(X)
         truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
         if parts.search is not None:
-            rows, own = parts.searched(X), {"own": True, "return_distance": False}
-            n_found = min(self._n_retrieved, parts.index.n_candidates or np.inf)
+            rows, own = (
+                parts.searched(X),
+                {"exclude_self": True, "return_distance": False},
+            )
+            n_found = min(self._n_retrieved, parts.search.rerank or np.inf)
             found = parts.search._over(rows).kneighbors(rows, n_found, **own)
             return found_recall(found, truth)
         codes = packed_codes(parts, X)
@@ -195,9 +198,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
       and labels that it was fitted with, the training fold in cross-validation. Where
       the scored rows are those of the index (``return_train_score=True``), each leaves
       itself out. Codes are ranked by Hamming distance.
-    - `HashedNeighbors` with an `AsymmetricNeighbors`: by default it is scored by what
-      it finds, as `HashedNeighbors.score` does, and here too rows of the index leave
-      themselves out. Other metrics and options rank its codes by Hamming distance.
+    - `HashedNeighbors` with an `AsymmetricNeighbors`, or with `rerank`: by default it
+      is scored by what it finds, as `HashedNeighbors.score` does, and here too rows of
+      the index leave themselves out. Other metrics and options rank its codes by
+      Hamming distance, which those of an `AdditiveQuantizer` do not have.
 
     Parameters
     ----------
@@ -219,7 +223,8 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
         If `score_func` is not callable, compares no labels, or returns no single score.
     ValueError
         If `kwargs` hold options that the scorer sets: ``average``, ``exclude_self``,
-        ``packed``, ``return_coverage``; or several numbers `k`.
+        ``packed``, ``return_coverage``; or several numbers `k`. The scorer raises it
+        for codes that have no Hamming distances.
 
     See Also
     --------
@@ -266,15 +271,16 @@ def make_neighbor_recall_scorer(
 
     Within the fold, each row is a query against all others (leave-one-out): the share
     of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
-    codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors` is
-    scored by what it finds among them, with its fitted encoder and decoder.
+    codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors`, or
+    with `rerank`, is scored by what it finds among them, with its fitted encoder and
+    decoder.
 
     Parameters
     ----------
     n_neighbors : int, default=10
         K true neighbours.
     n_retrieved : int, default=100
-        N codes; of a search of fewer `n_candidates`, as many as these. The fold must
+        N codes; of a search with a smaller `rerank`, as many as that. The fold must
         have more rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         The metric of the true neighbours.

@@ -1,10 +1,9 @@
-"""Search among codes: exact, by prefix, and by the vectors behind the codes."""
+"""Search among vectors by their codes, and among codes."""
 
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._hashed import HashedNeighbors
 from skhash.neighbors._pairs import duplicate_groups, radius_pairs
-from skhash.neighbors._prefix import PrefixNeighbors
 from skhash.neighbors.search.asymmetric import asymmetric_scores
 from skhash.neighbors.search.merge import merge_neighbors
 
@@ -12,7 +11,6 @@ __all__ = [
     "AsymmetricNeighbors",
     "HammingNeighbors",
     "HashedNeighbors",
-    "PrefixNeighbors",
     "asymmetric_scores",
     "duplicate_groups",
     "merge_neighbors",

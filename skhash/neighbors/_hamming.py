@@ -126,7 +126,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, ids=None, expected_queries=0):
+    def fit(self, X, y=None, *, ids=None):
         """Set the codes to search, replacing any before.
 
         Parameters
@@ -138,8 +138,6 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         ids : array-like of shape (n_samples,), default=None
             Names of the codes: integers or strings, no two alike. `remove` and filters
             use them; without any, they use positions.
-        expected_queries : int, default=0
-            How many queries will be asked of `kneighbors`: see `prepare`.
 
         Returns
         -------
@@ -155,9 +153,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         """
         if self.device not in ("auto", "cpu"):
             resolve_device(self.device)
-        check_count("expected_queries", expected_queries)
-        self._take_in(X, y, ids)
-        return self.prepare(expected_queries) if expected_queries else self
+        return self._take_in(X, y, ids)
 
     def prepare(self, expected_queries, *, n_neighbors=None, radius=None):
         """Build now the tables or clusters that these queries would repay.

@@ -1,4 +1,4 @@
-"""`HashedNeighbors`: an encoder and an index as one estimator."""
+"""`HashedNeighbors`: vectors in, neighbours out."""
 
 from copy import copy
 from numbers import Integral
@@ -9,7 +9,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import check_consistent_length, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -19,73 +19,91 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import pack_bits
-from skhash.neighbors._asymmetric import AsymmetricNeighbors
+from skhash.neighbors._asymmetric import AsymmetricNeighbors, check_radius
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
-from skhash.neighbors.store.decoder import read_decoder
+from skhash.neighbors._params import check_candidates, check_params
+from skhash.neighbors.search.algorithm import as_lists
+from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
+from skhash.neighbors.search.vectors import VectorScorer
+from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.neighbors.store.kept_file import KeptFile
+from skhash.neighbors.store.rows import read_vectors
+from skhash.neighbors.store.select import select
+from skhash.numerics._nearest import smallest
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
-from skhash.utils.arrays import are_zero, check_array, unit_rows, validate_data
+from skhash.utils.arrays import (
+    are_zero,
+    check_array,
+    is_numeric,
+    unit_rows,
+    validate_data,
+)
 from skhash.utils.chunks import row_chunks
 from skhash.utils.steps import steps_of
 
 
 class HashedNeighbors(GraphMixin, BaseEstimator):
-    """Nearest neighbours of real vectors, found by their codes.
+    """Nearest neighbours of vectors, kept in a few bytes each.
 
-    An encoder makes the codes, and an index searches them: `HammingNeighbors` by codes
-    of the queries, `AsymmetricNeighbors` by uncompressed queries. The latter uses a
-    `skhash.linear.LinearDecoder`, which is fitted to the codes and refines them, or
-    with `keep_vectors` the real vectors.
-
-    Decoded vectors are those that the encoder sees: of unit length with its
-    ``normalize=True``, and after the other steps of a Pipeline. Queries are transformed
-    in the same way. Rows of unit length are compared by the angle, with any `metric`
-    of the index. `keep_vectors` keeps vectors unchanged;
-    set the `metric` of the index to the one that the codes follow.
+    A quantizer or an encoder makes a code of each vector, and an index searches the
+    codes. ``HashedNeighbors(8)`` keeps eight bytes a vector, and compares queries with
+    the vectors that the codes decode to. With `rerank`, the nearest of these are
+    compared by the vectors themselves.
 
     Parameters
     ----------
-    encoder : estimator
-        It has `transform`, to bits 0/1, or `transform_packed`, and may be a Pipeline.
-        It is cloned and fitted, even if it is fitted already. To use a fitted one, wrap
-        it in `sklearn.frozen.FrozenEstimator`.
-    index : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors, default=None
+    encoder : int or estimator, default=8
+        A number of bytes, of a `skhash.AdditiveQuantizer`. Or a quantizer; or an
+        encoder, such as `ITQHash`, with `transform` to bits 0/1 or `transform_packed`;
+        or a Pipeline that ends in one. An estimator is cloned and fitted, even if it is
+        fitted already. To use a fitted one, wrap it in
+        `sklearn.frozen.FrozenEstimator`.
+    n_neighbors : int, default=5
+        Neighbours that `kneighbors` and `transform` find.
+    metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
+        How vectors are compared. With "cosine", rows and queries are scaled to unit
+        length before they are encoded. Codes of bits are compared by Hamming distance
+        all the same.
+    rerank : int, default=None
+        How many of the nearest codes are compared by their vectors, for each query. It
+        needs `vectors`.
+    vectors : bool or path-like, default=None
+        The vectors that `rerank` compares. True keeps a copy of `X`, in memory and in
+        the saved search; a memory map stays on disk. A path names your own ``.npy``
+        file of the rows of `X`, which is read in place, and never copied.
+    index : HammingNeighbors or AsymmetricNeighbors, default=None
         It is cloned, and always holds packed codes. None stands for
-        ``HammingNeighbors()``.
-    n_neighbors : int, default=None
-        Default number of neighbours. None uses the `n_neighbors` of the index.
-    decoder : LinearDecoder or "encoder", default=None
-        Decoder of the codes, for `AsymmetricNeighbors`. It is cloned, fitted to the
-        encoder's codes, and refines those of the database: they decode nearer to the
-        vectors, and their Hamming distances say less. Its `n_alternations` and
-        `n_restarts` set the time of this. "encoder" uses the codebook of the encoder,
-        if it has one, without refining codes. None stands for
-        ``LinearDecoder(start="residual")``, which makes codes of the encoder's length
-        for uncompressed queries only. If the index has `n_candidates`, found by Hamming
-        distance, None stands for ``LinearDecoder(n_alternations=1)``: its codes serve
-        both.
-    keep_vectors : bool or path-like, default=False
-        For `AsymmetricNeighbors`, whether it compares real vectors: those of its
-        `n_candidates`, found by a `decoder`, or without one by Hamming distance. True
-        keeps all vectors, with the bytes of `X`, in memory and in the saved index; with
-        a decoder, after the steps of the encoder. A path names your own ``.npy`` file
-        of these rows, which is read in place, and never copied.
+        ``AsymmetricNeighbors()`` with a quantizer, and for ``HammingNeighbors()`` with
+        an encoder. ``AsymmetricNeighbors()`` with an encoder compares uncompressed
+        queries with its codes, by a `skhash.quantization.LinearDecoder` that is fitted
+        to these.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
     verbose : bool, default=False
-        Whether `fit` prints its steps, with the time that has passed, and the error
-        after each alternation of a decoder that is not given.
+        Whether `fit` prints its steps, with the time that has passed.
 
     Attributes
     ----------
     encoder_ : estimator
-        The fitted encoder.
-    index_ : HammingNeighbors, AsymmetricNeighbors or PrefixNeighbors
+        The fitted encoder or quantizer.
+    index_ : HammingNeighbors or AsymmetricNeighbors
         The fitted index.
     decoder_ : LinearDecoder
-        The fitted decoder; only if the index has one, and not that of the encoder.
+        The decoder of the codes; only with an encoder and an `AsymmetricNeighbors`.
+    n_samples_fit_ : int
+        The number of positions: of vectors, including those removed since the last
+        `compact`.
+    live_ : ndarray of shape (n_samples_fit_,), bool
+        False for a vector that was removed.
+    ids_ : ndarray of shape (n_samples_fit_,), int64 or str
+        The ids; only if they were given.
+    nbytes_ : int
+        Bytes of the index: of the codes with all that is kept beside them, the decoder,
+        and kept vectors. Memory-mapped files count.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -93,49 +111,48 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     See Also
     --------
-    HammingNeighbors : Search among codes from any source.
-    AsymmetricNeighbors : The same, with real vectors as queries.
-    sklearn.neighbors.NearestNeighbors : Exact search by real vectors.
+    skhash.AdditiveQuantizer : Codes of so many bytes.
+    HammingNeighbors, AsymmetricNeighbors : Search among codes from any source.
+    sklearn.neighbors.NearestNeighbors : Exact search by vectors.
 
     Examples
     --------
-    >>> from skhash import HashedNeighbors, ITQHash
+    Eight bytes a vector:
+
+    >>> from skhash import HashedNeighbors
     >>> from skhash.datasets import load_digits_retrieval
-    >>> from skhash.neighbors import AsymmetricNeighbors
     >>> data = load_digits_retrieval()
-    >>> encoder = ITQHash(32, random_state=0)
-    >>> search = HashedNeighbors(encoder, AsymmetricNeighbors(10)).fit(data.train)
-    >>> distances, positions = search.kneighbors(data.query)
+    >>> search = HashedNeighbors(8).fit(data.database)
+    >>> distances, positions = search.kneighbors(data.query, 10)
     >>> positions.shape
     (297, 10)
 
-    The 100 codes that are nearest by Hamming distance, in the order of their vectors:
+    The 100 nearest of these, by their vectors, whose distances are exact:
 
-    >>> index = AsymmetricNeighbors(10, n_candidates=100)
-    >>> search = HashedNeighbors(encoder, index, keep_vectors=True).fit(data.train)
+    >>> search = HashedNeighbors(8, rerank=100, vectors=True).fit(data.database)
+    >>> distances, positions = search.kneighbors(data.query, 10)
 
-    The 100 codes that decode to the nearest vectors, ordered by the real vectors:
-
-    >>> from skhash.linear import LinearDecoder
-    >>> search = HashedNeighbors(
-    ...     encoder, index, decoder=LinearDecoder(), keep_vectors=True
-    ... ).fit(data.train)
-
-    An encoder that was fitted before, as it is:
+    Bits, by Hamming distance, of an encoder that is fitted to other rows:
 
     >>> from sklearn.frozen import FrozenEstimator
-    >>> fitted = FrozenEstimator(encoder.fit(data.train))
-    >>> search = HashedNeighbors(fitted, AsymmetricNeighbors(10)).fit(data.database)
-    >>> search.encoder_ is fitted
-    True
+    >>> from skhash import ITQHash
+    >>> encoder = FrozenEstimator(ITQHash(64, random_state=0).fit(data.train))
+    >>> search = HashedNeighbors(encoder).fit(data.database)
+    >>> search.kneighbors(data.query)[0].dtype.kind
+    'i'
     """
 
     _parameter_constraints: dict = {
-        "encoder": [HasMethods(["fit", "transform"])],
+        "encoder": [
+            Interval(Integral, 1, None, closed="left"),
+            HasMethods(["fit", "transform"]),
+        ],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions(set(METRICS))],
+        "rerank": [Interval(Integral, 1, None, closed="left"), None],
+        "vectors": ["boolean", str, PathLike, None],
         "index": [HasMethods(["fit", "kneighbors"]), None],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
-        "decoder": [HasMethods(["fit", "refine"]), StrOptions({"encoder"}), None],
-        "keep_vectors": ["boolean", str, PathLike],
+        "n_jobs": [None, Integral],
         "verbose": ["boolean"],
     }
     _saved = {
@@ -146,19 +163,23 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     def __init__(
         self,
-        encoder,
-        index=None,
+        encoder=8,
         *,
-        n_neighbors=None,
-        decoder=None,
-        keep_vectors=False,
+        n_neighbors=5,
+        metric="euclidean",
+        rerank=None,
+        vectors=None,
+        index=None,
+        n_jobs=None,
         verbose=False,
     ):
         self.encoder = encoder
-        self.index = index
         self.n_neighbors = n_neighbors
-        self.decoder = decoder
-        self.keep_vectors = keep_vectors
+        self.metric = metric
+        self.rerank = rerank
+        self.vectors = vectors
+        self.index = index
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -170,7 +191,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. With `keep_vectors` the index keeps them as they are.
+            Vectors.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, for the encoder and the index.
         ids : array-like of shape (n_samples,), default=None
@@ -183,35 +204,33 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Returns
         -------
         self : HashedNeighbors
-            The fitted search.
+            The fitted search. If the call fails, it is as before.
 
         Raises
         ------
         ValueError
-            If encoder or index refuse what they are given; if the index has no use for
-            a decoder or for vectors; if the file of vectors has other rows.
+            If encoder or index refuse what they are given; if one of `rerank` and
+            `vectors` is given without the other; if the file of vectors has other rows.
         """
         validate_data(self, X, skip_check_array=True)
-        index = HammingNeighbors() if self.index is None else clone(self.index)
-        index.set_params(packed=True)
-        if self.n_neighbors is not None:
-            index.set_params(n_neighbors=self.n_neighbors)
-        self._check_index(index)
-        if not isinstance(self.keep_vectors, bool):
-            self._kept_file(X)  # before minutes are spent
+        self._check_options()
+        kept = self._read_vectors(X)  # before minutes are spent
         if "pairs" in fit_params:
             fit_params["ids"] = ids
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
+        rows = self._scaled(X)
         with steps_of("HashedNeighbors", self.verbose) as begin:
-            begin(f"encoder, {_described(self.encoder)}")
-            self.encoder_ = clone(self.encoder).fit(X, y, **fit_params)
+            encoder = self._new_encoder()
+            begin(f"encoder, {_described(encoder)}")
+            self.encoder_ = encoder.fit(rows, y, **fit_params)
+            index = self._new_index()
             vars(self).pop("decoder_", None)
-            if self._decodes(index) and self.decoder != "encoder":
+            if by_decoder(index) and quantizer_of(self.encoder_) is None:
                 begin("decoder of the codes")
-                self._fit_decoder(X, index)
+                self.decoder_ = self._fitted_decoder(rows)
             begin("codes of all rows")
-            self.index_ = self._indexed(index, X, y, ids)
+            self.index_ = self._indexed(index, rows, y, ids, kept)
         return self
 
     def partial_fit(self, X, y=None, *, ids=None):
@@ -220,7 +239,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors.
+            Vectors.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
             Labels, if the vectors before have labels, and only then.
         ids : array-like of shape (n_samples,), default=None
@@ -233,11 +252,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         if not hasattr(self, "index_"):
             return self.fit(X, y, ids=ids)
-        arguments = {} if ids is None else {"ids": ids}
-        if hasattr(self.index_, "vectors_"):
-            arguments["vectors"] = check_array(self._compared(X))
-        codes, errors = self._encode_database(X, self.index_)
-        self.index_.partial_fit(codes, y, **arguments, **errors)
+        columns = self._columns(self.index_, self._scaled(X))
+        if self._has_vectors:
+            columns["vectors"] = read_vectors(X)
+        self.index_._add(columns.pop("X"), y, ids, **columns)
         return self
 
     def remove(self, ids):
@@ -282,25 +300,34 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
-            Real vectors. None asks for the neighbours of each fitted vector, itself
-            left out; but for an index that needs the vectors and does not keep them:
-            pass them once more, with ``own=True``.
+            Vectors. None asks for the neighbours of each fitted vector, itself left
+            out; except where codes are decoded and no `vectors` are kept: pass them
+            once more, with ``exclude_self=True``.
         n_neighbors : int, default=None
-            The default is the one of the index.
+            The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
         **question
-            Other parameters of the index's `kneighbors`, such as `mask` and `ids`.
+            `exclude_self`, whether row i of `X` is the fitted vector at position i, for
+            all of them, and each is left out of its answer; `mask`, `ids` and
+            `return_ids`, as in `HammingNeighbors.kneighbors`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            Hamming distances, or the scores of `AsymmetricNeighbors`. Only if
-            `return_distance`.
+            Distances by `metric`, from decoded codes or, with `rerank`, from vectors:
+            Euclidean, 1 less the cosine, or minus the inner product. Of bits, Hamming
+            distances. Only if `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors), int64
-            Positions among the fitted vectors, ordered by (distance, position).
+            Positions among the fitted vectors, ordered by (distance, position). With
+            `return_ids`, their ids.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer vectors to find than `n_neighbors`.
         """
-        return self._find("kneighbors", X, n_neighbors, return_distance, question)
+        return self._find("nearest", X, n_neighbors, return_distance, **question)
 
     def radius_neighbors(self, X=None, radius=None, return_distance=True, **question):
         """Find all vectors within a radius of each query.
@@ -310,12 +337,12 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
             As in `kneighbors`.
         radius : int or float, default=None
-            The largest distance, inclusive: a Hamming distance, or a score of
-            `AsymmetricNeighbors`. The default is the one of the index.
+            The largest distance, inclusive, as `kneighbors` returns it. The default is
+            the one of the index. With `rerank`, only so many codes are looked at.
         return_distance : bool, default=True
             Whether to return the distances too.
         **question
-            Other parameters of the index's `radius_neighbors`.
+            As in `kneighbors`.
 
         Returns
         -------
@@ -324,7 +351,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         indices : ndarray of shape (n_queries,) of int64 arrays
             Positions among the fitted vectors, ordered by (distance, position).
         """
-        return self._find("radius_neighbors", X, radius, return_distance, question)
+        return self._find("within", X, radius, return_distance, **question)
 
     @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
     def score(self, X, y):
@@ -333,14 +360,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Real vectors.
+            Vectors.
         y : array-like of shape (n_queries,) or (n_queries, n_labels)
             Their labels. A fitted vector that shares one is relevant.
 
         Returns
         -------
         score : float
-            That of the ranking of all fitted vectors, or of the `n_candidates`, as
+            That of the ranking of all fitted vectors, or with `rerank` of so many, as
             `kneighbors` orders them; by Hamming distance in expectation over the order
             of equally near codes. See `skhash.metrics.mean_average_precision_score`.
 
@@ -350,9 +377,29 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             If the search was fitted without labels.
         """
         check_is_fitted(self)
-        if isinstance(self.index_, AsymmetricNeighbors):
+        if by_decoder(self.index_) or self.rerank is not None:
             return score_search(self, X, y)
-        return score_codes(self.index_, self._encode(X), y)
+        return score_codes(self.index_, self._encode(self._scaled(X)), y)
+
+    @property
+    def n_samples_fit_(self):
+        """The number of positions."""
+        return self.index_.n_samples_fit_
+
+    @property
+    def live_(self):
+        """Whether the vector at each position was not removed."""
+        return self.index_.live_
+
+    @property
+    def ids_(self):
+        """The ids by position, where they were given."""
+        return self.index_.ids_
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of the index and of kept vectors."""
+        return self.index_.nbytes_
 
     def save(self, path) -> None:
         """Write the search to a directory, in a file of JSON and safetensors.
@@ -408,8 +455,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Raises
         ------
         FileNotFoundError
-            If `path` holds nothing that was saved, or the file of `keep_vectors` is
-            gone.
+            If `path` holds nothing that was saved, or the file of vectors is gone.
         ValueError
             If a file is damaged, changed, a link, or was written by another version.
 
@@ -444,137 +490,253 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             .add(encoder=self.encoder, method_mapping=encoder)
         )
 
-    def _find(self, search, X, reach, return_distance, question):
-        """Ask the index by one of its methods."""
-        check_is_fitted(self)
-        index = self.index_
+    def _find(self, what, X, reach, return_distance, exclude_self=False, **question):
+        """Ask the index by codes or by vectors; what : "nearest" or "within"."""
+        if not hasattr(self, "index_"):
+            check_is_fitted(self)  # takes as long as a small search
+        check_params(self)
+        if X is None and by_decoder(self.index_):
+            X, exclude_self = self._own_vectors(), True
+        if what == "nearest":
+            reach = self.n_neighbors if reach is None else reach
+        if self.rerank is not None:
+            return self._rerank(
+                what, X, reach, return_distance, exclude_self, **question
+            )
+        name = {"nearest": "kneighbors", "within": "radius_neighbors"}[what]
+        asked, options = self._question(X, exclude_self)
+        search = getattr(self.index_, name)
+        return search(asked, reach, return_distance, **options, **question)
+
+    def _question(self, X, exclude_self):
+        """Return what the index is asked with, and options."""
+        if by_decoder(self.index_):
+            _, rows = seen_by(self.encoder_, self._scaled(X), checks=True)
+            return rows, {"exclude_self": exclude_self}
+        # The codes of all fitted vectors are known.
+        return None if exclude_self or X is None else self._encode(self._scaled(X)), {}
+
+    def _rerank(
+        self,
+        what,
+        X,
+        reach,
+        return_distance,
+        exclude_self,
+        mask=None,
+        ids=None,
+        return_ids=False,
+    ):
+        """Compare the nearest codes by their vectors."""
+        index, store = self.index_, self.index_._store
+        if not store.has("vectors"):
+            raise ValueError(
+                f"rerank={self.rerank} compares vectors, and the search was fitted "
+                "without; fit it with vectors=True, or with the path of a .npy file."
+            )
         if X is None:
-            pass
-        elif self._decodes(index) and not index._finds_by_codes(index._store):
-            _, X = seen_by(self.encoder_, X, checks=True)
-        elif isinstance(index, AsymmetricNeighbors):
-            question["codes"], X = self._encode(X), self._compared(X)
+            X, exclude_self = self._own_vectors(), True
+        n_selected = select(store, mask, ids).n
+        if what == "nearest":
+            index._check_n_neighbors(reach, exclude_self, n_selected, store.n)
+            check_candidates(reach, self.rerank)
         else:
-            X = self._encode(X)
-        return getattr(index, search)(X, reach, return_distance, **question)
+            reach = index.radius if reach is None else reach
+            check_radius(reach)
+            reach = largest_score(reach, self.metric, VectorScorer.dtype)
+        asked = self._codes_or_rows(X, exclude_self)
+        scorer = VectorScorer(store["vectors"], self.metric, self.n_jobs)
+        queries = scorer.read_queries(X, "X")
+        n_found = min(self.rerank + exclude_self, n_selected)
+        among, parts = smallest if what == "nearest" else within, []
+        for rows in row_chunks(len(queries), 48 * max(1, n_found)):
+            candidates = np.zeros((len(queries[rows]), 0), dtype=np.int64)
+            if n_found:
+                task = asked[rows], n_found, False
+                candidates = index.kneighbors(*task, mask=mask, ids=ids)
+            scores = scorer.score_candidates(queries[rows], candidates)
+            if exclude_self:
+                scores[self._left_out(candidates, rows.start)] = np.inf
+            scores, found = as_lists(among(scores, candidates, reach))
+            parts.append((to_distances(scores, self.metric), found))
+        if what == "nearest":
+            found = tuple(map(np.concatenate, zip(*parts, strict=True)))
+        else:
+            found = [sum(part, []) for part in zip(*parts, strict=True)]
+        return index._answer(store, found, return_distance, return_ids)
+
+    def _codes_or_rows(self, X, exclude_self):
+        """Return what the index is asked with for candidates."""
+        store = self.index_._store
+        if exclude_self:
+            store.check_all_live()
+            check_consistent_length(X, store["vectors"])
+            if not by_decoder(self.index_):
+                return store.packed  # the codes of all fitted vectors are known
+        return self._question(X, False)[0]
+
+    def _left_out(self, candidates, first):
+        """Return which candidates are no neighbours of the fitted vectors from `first`.
+
+        They are the vector itself, or else the last one: with a filter, a vector need
+        not be among its own candidates.
+        """
+        itself = candidates == first + np.arange(len(candidates))[:, None]
+        without = ~itself.any(axis=1)
+        itself[without, -1:] = candidates.shape[1] > self.rerank
+        return itself
+
+    def _own_vectors(self):
+        """Return all fitted vectors, as queries."""
+        store = self.index_._store
+        if not store.has("vectors"):
+            raise ValueError(
+                "X=None asks for the neighbours of the fitted vectors, and they are "
+                "not kept; pass them, kneighbors(X, exclude_self=True)."
+            )
+        store.check_all_live()
+        return np.asarray(store["vectors"])
+
+    @property
+    def _has_vectors(self):
+        return self.index_._store.has("vectors")
 
     def _check_saved(self):
         if self.encoder_.n_features_in_ != self.n_features_in_:
             raise ValueError(f"encoder_ is not for {self.n_features_in_} columns.")
+        if self.rerank is not None and not self._has_vectors:
+            raise ValueError("It has no vectors, which rerank needs.")
 
-    def _check_index(self, index):
-        """Raise ``ValueError`` for parameters that the index does not support."""
-        given = [name for name in ("decoder", "keep_vectors") if getattr(self, name)]
-        if given and not isinstance(index, AsymmetricNeighbors):
+    def _check_options(self):
+        """Raise ``ValueError`` for parameters that do not go together."""
+        if (self.rerank is None) == bool(self.vectors):
             raise ValueError(
-                f"{given[0]} says what AsymmetricNeighbors compares queries with, and "
-                f"{type(index).__name__} compares codes; leave it out, or use an "
-                "AsymmetricNeighbors as index."
+                f"rerank={self.rerank!r} and vectors={self.vectors!r}: how many codes "
+                "are compared by their vectors, and these, are given together. Set "
+                "vectors=True, or to the path of a .npy file of X, or leave out both."
             )
-        if len(given) == 2 and index.n_candidates is None:
+        own = getattr(self.index, "metric", "euclidean")
+        if own not in ("euclidean", self.metric):
             raise ValueError(
-                "With keep_vectors=True the decoder finds candidates, whose vectors "
-                "are then compared, and the index says how many: set its n_candidates."
+                f"The index has metric={own!r}, and the search {self.metric!r}; set "
+                f"HashedNeighbors(metric={own!r}), which sets that of the index."
             )
 
-    def _decodes(self, index):
-        """Return whether the index compares decoded codes."""
-        by_vectors = self.keep_vectors and self.decoder is None
-        return isinstance(index, AsymmetricNeighbors) and not by_vectors
+    def _new_encoder(self):
+        if not isinstance(self.encoder, Integral):
+            return clone(self.encoder)
+        from skhash.quantization import AdditiveQuantizer
 
-    def _indexed(self, index, X, y=None, ids=None):
-        """Return an index, fitted to the codes of rows and what compares them."""
-        arguments = {} if ids is None else {"ids": ids}
-        if self._decodes(index):
-            decoder = getattr(self, "decoder_", None)
-            arguments["decoder"] = decoder or seen_by(self.encoder_, X)[0]
-        if self.keep_vectors:
-            arguments["vectors"] = self._kept_vectors(X, index.metric)
-        codes, errors = self._encode_database(X, index)
-        return index.fit(codes, y, **arguments, **errors)
+        options = {"n_jobs": self.n_jobs, "verbose": self.verbose}
+        return AdditiveQuantizer(self.encoder, **options)
+
+    def _new_index(self):
+        index = self.index
+        if index is None:
+            is_quantizer = quantizer_of(self.encoder_) is not None
+            index = AsymmetricNeighbors() if is_quantizer else HammingNeighbors()
+        index = clone(index).set_params(packed=True, n_neighbors=self.n_neighbors)
+        if self.n_jobs is not None:
+            index.set_params(n_jobs=self.n_jobs)
+        if by_decoder(index):
+            return index.set_params(metric=self.metric)
+        if quantizer_of(self.encoder_) is not None:
+            raise ValueError(
+                f"The codes of a quantizer have no Hamming distances, which "
+                f"{type(index).__name__} compares; leave out the index, or use an "
+                "encoder of bits."
+            )
+        return index
+
+    def _fitted_decoder(self, rows):
+        from skhash.quantization import LinearDecoder
+
+        decoder = LinearDecoder(n_alternations=0, n_jobs=self.n_jobs)
+        _, seen = seen_by(self.encoder_, rows)
+        return decoder.fit(seen, self.encoder_.transform(rows))
+
+    def _indexed(self, index, rows, y=None, ids=None, vectors=None):
+        """Return an index, fitted to the codes of rows."""
+        columns = self._columns(index, rows)
+        if by_decoder(index):
+            columns["decoder"] = self._decoder
+        return index._take_in(columns.pop("X"), y, ids, vectors=vectors, **columns)
+
+    @property
+    def _decoder(self):
+        return getattr(self, "decoder_", None) or quantizer_of(self.encoder_)
+
+    def _columns(self, index, rows):
+        """Return the codes of rows, and with a decoder their errors."""
+        codes = self._encode(rows)
+        if not by_decoder(index):
+            return {"X": codes}
+        decoder, errors = read_decoder(self._decoder, index.metric), None
+        _, seen = seen_by(self.encoder_, rows)
+        if decoder.by_angle:
+            errors = np.where(are_zero(seen), np.inf, 0.0)
+        elif decoder.has_numbers:
+            given = np.unpackbits(codes, axis=1, count=decoder.n_bits)
+            given = codes if quantizer_of(self.encoder_) is not None else given
+            errors = self._decoder.reconstruction_error(seen, given)
+        return {"X": codes, "errors": errors}
 
     def _over(self, X):
         """Return this search over other rows, for scorers."""
         other = copy(self)
-        other.keep_vectors = bool(self.keep_vectors)
-        other.index_ = other._indexed(clone(self.index_), X)
+        kept = {"vectors": read_vectors(X)} if self._has_vectors else {}
+        other.index_ = self._indexed(clone(self.index_), self._scaled(X), **kept)
         return other
 
-    def _kept_vectors(self, X, metric):
-        """Return the rows to keep, or the file that has them."""
-        if isinstance(self.keep_vectors, bool):
-            return check_array(self._compared(X))
-        kept = self._kept_file(X).summed()
-        for rows in row_chunks(len(kept), 16 * kept.shape[1]):
-            part = X[rows]
-            given = self._compared(part)
-            how = {"by_angle": metric == "cosine", "computed": given is not part}
-            if not are_same(kept.array[rows], check_array(given), **how):
-                raise ValueError(
-                    f"{self.keep_vectors} holds other rows than X, as the encoder sees "
-                    f"them, in rows {rows.start} to {rows.stop - 1}."
-                )
-        return kept
-
-    def _kept_file(self, X):
-        """Return the file to keep, of as many rows as `X`."""
-        kept, n = KeptFile(self.keep_vectors), np.shape(X)[0]
+    def _read_vectors(self, X):
+        """Return the rows to keep, or the file that has them, or None."""
+        if not self.vectors:
+            return None
+        if isinstance(self.vectors, bool):
+            kept = read_vectors(X)
+            return kept if isinstance(X, np.memmap) else np.array(kept)
+        kept, n = KeptFile(self.vectors), np.shape(X)[0]
         if len(kept) != n:
             raise ValueError(
-                f"{self.keep_vectors} has {len(kept)} rows, and X {n}. keep_vectors "
-                "names a file of the rows to fit: np.save(path, X)."
+                f"{self.vectors} has {len(kept)} rows, and X {n}. vectors names a file "
+                "of the rows to fit: np.save(path, X)."
             )
-        return kept
+        for rows in row_chunks(n, 16 * kept.shape[1]):
+            if not are_same(kept.array[rows], check_array(as_rows(X, rows))):
+                raise ValueError(
+                    f"{self.vectors} holds other rows than X, in rows {rows.start} to "
+                    f"{rows.stop - 1}."
+                )
+        return kept.summed()
 
-    def _compared(self, X):
-        """Return rows as the index compares them: as they are, or for a decoder."""
-        if self.keep_vectors and self.decoder is None:
-            return X
-        return seen_by(self.encoder_, X)[1]
+    def _scaled(self, X):
+        """Return rows as the encoder is given them; texts stay."""
+        return unit_rows(X) if self.metric == "cosine" and is_numeric(X) else X
 
-    def _encode(self, X):
+    def _encode(self, rows):
+        """Return the packed codes of rows."""
+        if quantizer_of(self.encoder_) is not None:
+            return np.asarray(self.encoder_.transform(rows))
         if hasattr(self.encoder_, "transform_packed"):
-            return self.encoder_.transform_packed(X)
-        return pack_bits(self.encoder_.transform(X))
-
-    def _encode_database(self, X, index):
-        """Return the codes that the index holds, and their errors as arguments."""
-        if not hasattr(self, "decoder_"):
-            return self._encode(X), {}
-        _, rows = seen_by(self.encoder_, X)
-        bits = self.encoder_.transform(X)
-        bits = self.decoder_.refine(rows, bits)
-        decoder, errors = read_decoder(self.decoder_, index.metric), {}
-        if decoder.by_angle:
-            errors["errors"] = np.where(are_zero(rows), np.inf, 0.0)
-        elif decoder.has_numbers:
-            errors["errors"] = self.decoder_.reconstruction_error(rows, bits)
-        return pack_bits(bits), errors
-
-    def _fit_decoder(self, X, index):
-        _, rows = seen_by(self.encoder_, X)
-        from skhash.linear import LinearDecoder
-
-        decoder = self.decoder
-        if decoder is None:
-            by_codes = index.n_candidates is not None
-            kind = {"n_alternations": 1} if by_codes else {"start": "residual"}
-            decoder = LinearDecoder(n_jobs=index.n_jobs, verbose=self.verbose, **kind)
-        self.decoder_ = clone(decoder).fit(rows, self.encoder_.transform(X))
+            return self.encoder_.transform_packed(rows)
+        return pack_bits(self.encoder_.transform(rows))
 
     @property
     def _n_neighbors(self):
         check_is_fitted(self)
-        return int(self.index_.n_neighbors)
+        return int(self.n_neighbors)
 
     @property
     def _n_features_out(self):
         return self.index_.n_samples_fit_
 
     def __sklearn_tags__(self):
-        tags, encoder = super().__sklearn_tags__(), get_tags(self.encoder)
-        tags.input_tags.sparse = encoder.input_tags.sparse and not self.keep_vectors
-        tags.target_tags.required = encoder.target_tags.required
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self.vectors
+        if not isinstance(self.encoder, Integral):
+            encoder = get_tags(self.encoder)
+            tags.input_tags.sparse &= encoder.input_tags.sparse
+            tags.target_tags.required = encoder.target_tags.required
         return tags
 
 
@@ -584,23 +746,32 @@ def _described(encoder):
     return " ".join(repr(encoder).split())
 
 
-def are_same(own, given, by_angle, computed):
-    """Return whether rows are those that are given, up to the rounding to their types.
+def by_decoder(index):
+    """Return whether an index compares uncompressed queries with decoded codes."""
+    return isinstance(index, AsymmetricNeighbors)
 
-    by_angle : whether lengths may differ
-    computed : whether they were computed apart, and so may round otherwise
-    """
+
+def quantizer_of(encoder):
+    """Return the quantizer that an encoder is, or ends in, or None."""
+    from skhash.quantization import AdditiveQuantizer
+
+    encoder, _ = seen_by(encoder, None)
+    return encoder if isinstance(encoder, AdditiveQuantizer) else None
+
+
+def as_rows(X, rows):
+    """Return some rows of an array, a frame or a list."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def are_same(own, given):
+    """Return whether rows are equal, up to the rounding of their types."""
     if own.shape != given.shape:
         return False
     floats = [part.dtype for part in (own, given) if part.dtype.kind == "f"]
     coarser = max(floats, key=lambda dtype: np.finfo(dtype).eps, default=None)
-    if by_angle:
-        own, given = unit_rows(own), unit_rows(given)
-    elif not computed:
-        with np.errstate(over="ignore"):
-            return np.array_equal(own.astype(coarser), given.astype(coarser))
-    gaps, norms = (np.linalg.norm(part, axis=1) for part in (own - given, given))
-    return bool((gaps <= min(64 * np.finfo(coarser).eps, 1e-3) * norms).all())
+    with np.errstate(over="ignore"):
+        return np.array_equal(own.astype(coarser), given.astype(coarser))
 
 
 def seen_by(encoder, X, checks=False):
@@ -610,7 +781,7 @@ def seen_by(encoder, X, checks=False):
     ----------
     encoder : estimator
         It may be frozen, or the last step of a Pipeline.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), or None
     checks : bool, default=False
         Whether to refuse rows that the encoder would refuse.
 
@@ -623,8 +794,11 @@ def seen_by(encoder, X, checks=False):
     if isinstance(encoder, FrozenEstimator):
         return seen_by(encoder.estimator, X, checks)
     if isinstance(encoder, Pipeline):
-        X = encoder[:-1].transform(X) if len(encoder) > 1 else X
+        if X is not None and len(encoder) > 1:
+            X = encoder[:-1].transform(X)
         return seen_by(encoder[-1], X, checks)
+    if X is None:
+        return encoder, None
     if checks:
         X = validate_data(encoder, X, reset=False, accept_sparse=True, dtype=None)
     return encoder, unit_rows(X) if getattr(encoder, "normalize", False) else X

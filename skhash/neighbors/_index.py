@@ -31,16 +31,17 @@ class BaseIndex(BaseEstimator):
     _store: Store
     _saved = {"_store": Columns(write_store, read_store)}
 
-    def _take_in(self, X, y, ids, decoder=None, added=None, **vectors):
+    def _take_in(self, X, y, ids, *, decoder=None, added=None, vectors=None):
         """Fit the codes `X`, replacing any before.
 
+        decoder : Decoder, default=None
         added : ndarray of shape (n_samples,), default=None
-            Terms added to the scores of the codes.
-        **vectors
-            The column "vectors" of a `Store`.
+            What is added to the numbers of the codes, see `Decoder.numbers`.
+        vectors : ndarray or KeptFile of shape (n_samples, n_features), default=None
+            The vectors that the codes were made of.
         """
         y, ids, packed = read_labels(X, y), read_ids(ids, X), self._read_codes(X)
-        columns = {"y": y, "ids": ids, **vectors}
+        columns = {"y": y, "ids": ids, "vectors": vectors}
         if decoder is not None:
             decoder.check_codes(packed, np.shape(X)[1], self.packed)
             keys = decoder.keys(packed, added)
@@ -52,7 +53,7 @@ class BaseIndex(BaseEstimator):
         self._store = store
         return self
 
-    def _add(self, X, y, ids, vectors=None, added=None):
+    def _add(self, X, y, ids, *, added=None, vectors=None):
         """Append the codes `X`."""
         store = self._fitted_store()
         packed = self._read_more_codes(X, store)
@@ -340,16 +341,6 @@ class BaseIndex(BaseEstimator):
         return hasattr(self, "_store")
 
 
-def read_question(index, X, n_neighbors):
-    """Return a fitted index's store, the number of neighbours, and packed queries.
-
-    The number is at most that of the codes.
-    """
-    store = index._fitted_store()
-    k = index._check_n_neighbors(n_neighbors, False, store.n, store.n)
-    return store, k, index._read_more_codes(X, store)
-
-
 def score_codes(index, queries, y):
     """Return the mean average precision of the Hamming ranking of packed codes."""
     from skhash.metrics import mean_average_precision_score
@@ -366,7 +357,7 @@ def score_search(search, X, y):
     index = search.index_
     store = _labelled_store(index)
     X = X.tocsr() if sparse.issparse(X) else X  # other formats have no slices
-    n_found = min(store.n_live, index.n_candidates or store.n)
+    n_found = min(store.n_live, search.rerank or store.n)
     found = [
         search.kneighbors(X[rows], n_found, return_distance=False)
         for rows in row_chunks(np.shape(X)[0], 48 * n_found)

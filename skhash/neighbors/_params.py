@@ -27,12 +27,10 @@ def check_count(name, value, least=0):
         )
 
 
-def check_candidates(k, n_candidates):
-    """Raise ``ValueError`` if `k` exceeds the number of candidates."""
-    if k > n_candidates:
-        raise ValueError(
-            f"n_candidates={n_candidates} must be at least n_neighbors={k}."
-        )
+def check_candidates(k, rerank):
+    """Raise ``ValueError`` if more neighbours are asked for than codes re-ranked."""
+    if k > rerank:
+        raise ValueError(f"rerank={rerank} must be at least n_neighbors={k}.")
 
 
 @lru_cache

@@ -49,6 +49,11 @@ def block_values(packed_codes, block_bits: int, n_blocks: int) -> np.ndarray:
     return np.ascontiguousarray(values[:, :n_blocks])
 
 
+def values_to_bytes(values, block_bits: int) -> np.ndarray:
+    """Return codes of whole bytes, (n, n_bytes), of the values of 8 or 4 bits."""
+    return values if block_bits == 8 else values[:, ::2] << 4 | values[:, 1::2]
+
+
 def bits_to_values(bits, block_bits: int) -> np.ndarray:
     """Return the values of the blocks, (n, n_blocks), uint8; see `values_to_bits`."""
     n_blocks = count_blocks(bits.shape[1], block_bits)

@@ -23,6 +23,7 @@ MODULES = (
     "skhash.networks",
     "skhash.neural",
     "skhash.noise",
+    "skhash.quantization",
     "skhash.training",
 )
 # The keys that mark such an object, a tuple, which JSON does not know, and a parameter

@@ -3,10 +3,11 @@
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from skhash.base import BaseHasher, check_magnitude
+from skhash.base import BaseHasher
 from skhash.persistence.schema import Group, Plain, Records, wholes
 from skhash.training._params import Optimizer
 from skhash.utils._sklearn import StrOptions, fit_context
+from skhash.utils.arrays import check_magnitude
 from skhash.utils.late import LateModule, torch
 from skhash.utils.ranges import COUNT, POSITIVE, PROPER_SHARE
 from skhash.utils.torch import random_state_of_call, resolve_device

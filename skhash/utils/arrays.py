@@ -13,11 +13,14 @@ from sklearn import config_context, get_config
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_array as _check_array
 from sklearn.utils import column_or_1d as _column_or_1d
-from sklearn.utils.validation import FLOAT_DTYPES
+from sklearn.utils.validation import FLOAT_DTYPES, assert_all_finite
 from sklearn.utils.validation import validate_data as _validate_data
 
 from skhash.utils import _sklearn
+from skhash.utils.chunks import dense_chunks
 
+# Squares of values within these bounds, summed over any data, fit into float32.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
 # Magnitudes up to this power of two, and from the power of its negative on, are
 # ordinary. scikit-learn takes lengths below some 2**-19 for zero.
 ORDINARY_EXPONENT = 10
@@ -100,6 +103,43 @@ column_or_1d = refusing_unreadable(in_numpy(_column_or_1d))
 validate_data = refusing_unreadable(keeping_float64(in_numpy(_validate_data), 1))
 
 
+def validate_rows(estimator, X, *, all_finite=True, **options):
+    """Validate rows of floats for `fit`, or a fitted estimator.
+
+    Those of float16, perhaps in a file, stay as they are: convert chunks.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    all_finite : bool
+        Whether to look for NaN and infinity.
+    **options
+        Of scikit-learn's `validate_data`.
+    """
+    is_half = isinstance(X, np.ndarray) and X.dtype == np.float16
+    options["dtype"] = np.float16 if is_half else [np.float32, np.float64]
+    options["ensure_all_finite"] = all_finite and not is_half
+    X = validate_data(estimator, X, **options)
+    # scikit-learn would allocate a mask of the finite values.
+    if is_half and all_finite:
+        name = type(estimator).__name__
+        for _, chunk in dense_chunks(X):
+            assert_all_finite(chunk, estimator_name=name, input_name="X")
+    return X
+
+
+def check_magnitude(X, smallest=SMALLEST_VALUE) -> None:
+    """Raise ``ValueError`` where squares of the values would overflow or vanish."""
+    largest = max(X.max(), -X.min())
+    if largest > LARGEST_VALUE or 0 < largest < smallest:
+        raise ValueError(
+            f"The largest magnitude in X is {largest:.3g}, and has to be from "
+            f"{smallest:g} to {LARGEST_VALUE:g}. Look for wrong values in X, or "
+            "multiply all rows by a constant: codes do not depend on the unit."
+        )
+
+
 def contiguous_rows(X):
     """Return contiguous rows in float32 or float64, for sums and kernels.
 
@@ -164,3 +204,15 @@ def times_powers_of_two(X, exponents):
     X = X.copy()
     X.data = np.ldexp(X.data, np.repeat(exponents, np.diff(X.indptr)))
     return X
+
+
+def is_numeric(X) -> bool:
+    """Return whether `X` is a matrix of numbers, in whatever form; texts are none."""
+    if sparse.issparse(X):
+        return True
+    try:
+        X = as_array(X)
+        X = X.astype(float) if X.dtype.kind == "O" else X  # of a data frame, say
+    except (TypeError, ValueError):
+        return False
+    return X.ndim == 2 and X.dtype.kind in "biuf"

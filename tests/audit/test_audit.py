@@ -15,11 +15,17 @@ import skhash
 from skhash.auditing import measure, peers, timing
 from skhash.auditing import rows as rows_file
 from skhash.auditing import run as run_file
-from skhash.auditing.measure import AuditRow
-from skhash.linear import LinearDecoder
+from skhash.auditing.choices import ordered
+from skhash.auditing.measure import AuditRow, code_search
 
 N, D = 160, 10
-FAST = {"n_bits": [8], "methods": ["lsh"], "k": 4, "rescore": 20, "device": "cpu"}
+FAST = {
+    "n_bits": [8],
+    "methods": ["lsh"],
+    "n_neighbors": 4,
+    "rerank": 20,
+    "device": "cpu",
+}
 METRICS = pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
 
 
@@ -95,8 +101,9 @@ def expected_hits(distances, truth, cut):
 
 
 def assert_hamming(row, distances, order):
+    assert row.search == "hamming"
     pairs = list(zip(distances, order, strict=True))
-    for name, cut in (("recall", 4), ("recall_rescored", 20)):
+    for name, cut in (("recall", 4), ("recall_reranked", 20)):
         shares = [expected_hits(own, near[:4], cut) / 4 for own, near in pairs]
         assert getattr(row, name) == pytest.approx(np.mean(shares))
         error = np.std(shares) / np.sqrt(len(shares))
@@ -120,12 +127,11 @@ def recall_of(scores, order, cut):
 
 def assert_asymmetric(row, scores, order, target=0.9):
     # float32 may order what is nearly as near otherwise: one pair in 128.
-    alone, rescored = (pytest.approx(recall_of(scores, order, n), abs=0.01)
+    alone, reranked = (pytest.approx(recall_of(scores, order, n), abs=0.01)
                        for n in (4, 20))  # fmt: skip
-    assert row.recall_asymmetric == alone
-    assert row.recall_asymmetric_rescored == rescored
-    depth = depth_of(lambda n: recall_of(scores, order, n), target)
-    assert row.depth_asymmetric == depth
+    assert row.search == "asymmetric"
+    assert (row.recall, row.recall_reranked) == (alone, reranked)
+    assert row.depth == depth_of(lambda n: recall_of(scores, order, n), target)
 
 
 class TestRecall:
@@ -137,34 +143,27 @@ class TestRecall:
         assert_hamming(result.rows[0], distances, float_order(data, metric))
 
     @METRICS
-    @pytest.mark.parametrize("n_bits, block_bits", [(80, 1), (8, 4)])
+    @pytest.mark.parametrize("n_bits, n_train, block_bits", [(80, 120, 4), (8, 128, 8)])
     def test_uncompressed_queries_meet_decoded_codes(
-        self, X, drawn, metric, n_bits, block_bits, monkeypatch
+        self, X, drawn, metric, n_bits, n_train, block_bits, monkeypatch
     ):
-        monkeypatch.setattr(rows_file, "MAX_TRAIN_ROWS", 3 * N // 4)
-        options = {"methods": ["residual"], "metric": metric, "target_recall": 0.99}
+        monkeypatch.setattr(rows_file, "MAX_TRAIN_ROWS", n_train)
+        options = {"methods": ["bytes"], "metric": metric, "target_recall": 0.99}
         result, data = drawn(X, n_bits=[n_bits], **options)
         (row,), order = result.rows, float_order(data, metric)
-        learnt, bits = map(result.encoder.transform, (data.train, data.database))
-        if block_bits > 1:  # no codes are needed to start from
-            learnt, bits = np.zeros_like(learnt), np.zeros_like(bits)
-        decoder = LinearDecoder(start="residual").fit(data.train, learnt)
-        assert decoder.block_bits_ == block_bits
-        np.testing.assert_array_equal(result.decoder.codebook_, decoder.codebook_)
-        assert row.codebook_bytes == decoder.codebook_.nbytes + decoder.offset_.nbytes
-        refined = decoder.refine(data.database, bits)
-
-        def scores_of_codes(codes, **added):
-            decoded = decoder.inverse_transform(codes)
-            task = data.queries, decoded, decoder.offset_, metric
-            return scores_of_decoded(*task, unit_rows=metric == "cosine", **added)
-
-        errors = decoder.reconstruction_error(data.database, refined)
-        added = {"added": skhash.AsymmetricNeighbors().error_weight * errors}
-        assert_asymmetric(row, scores_of_codes(refined, **added), order, target=0.99)
-        others = scores_of_codes(bits)
-        other = pytest.approx(recall_of(others, order, 4), abs=0.01)
-        assert row.recall_asymmetric != other
+        quantizer = skhash.AdditiveQuantizer(n_bits // 8).fit(data.train)
+        codes = quantizer.transform(data.database)
+        assert quantizer.block_bits_ == block_bits
+        np.testing.assert_array_equal(result.encoder.codebook_, quantizer.codebook_)
+        assert row.codebook_bytes == quantizer.codebook_.nbytes + 8 * D
+        decoded = quantizer.inverse_transform(codes)
+        errors = quantizer.reconstruction_error(data.database, codes)
+        scores = scores_of_decoded(
+            *(data.queries, decoded, quantizer.offset_, metric),
+            added=errors / 4,
+            unit_rows=metric == "cosine",
+        )
+        assert_asymmetric(row, scores, order, target=0.99)
 
 
 class TestPeers:
@@ -175,26 +174,27 @@ class TestPeers:
         least, most = data.database.min(axis=0), data.database.max(axis=0)
         step = np.where(most > least, (most - least) / 255, 1)
         decoded = least + np.round((data.database - least) / step) * step
-        row, scores = result.rows[1], scores_of(data.queries, decoded, metric)
+        (_, row), scores = result.rows, scores_of(data.queries, decoded, metric)
         assert_asymmetric(row, scores, float_order(data, metric))
-        assert row.recall is None and row.codebook_bytes == 8 * D
+        assert row.codebook_bytes == 8 * D
         assert (row.n_bits, row.bytes_per_vector) == (8 * D, D)
 
     @METRICS
     def test_sign_is_a_bit_a_column(self, X, drawn, metric):
         result, data = drawn(X, methods=["lsh", "sign"], metric=metric)
-        row, order = result.rows[1], float_order(data, metric)
+        (_, *rows), order = result.rows, float_order(data, metric)
         mean = data.database.mean(axis=0)
         bits = data.database > mean
         decoded = np.empty_like(data.database)
         for column in range(D):
             for side in (False, True):
-                rows = bits[:, column] == side
-                decoded[rows, column] = data.database[rows, column].mean()
+                on_side = bits[:, column] == side
+                decoded[on_side, column] = data.database[on_side, column].mean()
         distances = ((data.queries > mean)[:, None] != bits).sum(axis=2)
-        assert_hamming(row, distances, order)
-        assert_asymmetric(row, scores_of(data.queries, decoded, metric), order)
-        assert (row.n_bits, row.bytes_per_vector) == (D, 2)
+        assert_hamming(rows[0], distances, order)
+        assert_asymmetric(rows[1], scores_of(data.queries, decoded, metric), order)
+        assert [(row.n_bits, row.bytes_per_vector) for row in rows] == 2 * [(D, 2)]
+        assert [row.codebook_bytes for row in rows] == [0, 12 * D]
 
     @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
     def test_faiss_is_asked_for_what_its_codes_decode_to(self, X, drawn, metric):
@@ -215,22 +215,21 @@ class TestPeers:
         decoded = index.reconstruct_n(0, index.ntotal)[:, :D]
         scores = scores_of(data.queries, decoded, metric)
         assert_asymmetric(row, scores, order, target=1.0)
-        less = replace(task, rescore=4)
+        less = replace(task, n_candidates=4)
         _, few = peers.search_by_faiss(less, "pq", D + 2, 6, part_bits=4)
-        assert few["depth_asymmetric"] == row.depth_asymmetric > 4
+        assert few["depth"] == row.depth > 4
 
     def test_faiss_at_the_same_bytes(self):
         faiss = pytest.importorskip("faiss")
         X = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
         methods, n_bits = ["lsh", "pq", "rabitq"], [8, 24, 64]
-        result = audit(X, n_bits=n_bits, methods=methods, rescore=320)
+        result = audit(X, n_bits=n_bits, methods=methods, rerank=320)
         sizes = {(row.method, row.n_bits): row for row in result.rows}
         for n_bits in (8, 24):
             row = sizes["pq", n_bits]
             assert row.bytes_per_vector == n_bits // 8
             assert row.codebook_bytes == 256 * 6 * 4
-            assert row.recall_asymmetric_rescored == 1.0  # all rows were candidates
-            assert row.recall is None
+            assert row.recall_reranked == 1.0  # all rows were candidates
         assert "pq at 64 bits" in result.skipped[0] and ("pq", 64) not in sizes
         if hasattr(faiss, "IndexRaBitQ"):
             assert sizes["rabitq", 6].code_bytes == 1
@@ -241,7 +240,7 @@ class TestPeers:
         pytest.importorskip("faiss")
         monkeypatch.delitem(sys.modules, "faiss")
         X = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
-        options = {"methods": ["lsh", "pq"], "rescore": 20}
+        options = {"methods": ["lsh", "pq"], "rerank": 20}
         assert [row.method for row in audit(X, **options).rows] == ["lsh", "pq"]
         assert "faiss" not in sys.modules
         crash = tmp_path / "crash.py"
@@ -286,17 +285,27 @@ class TestOtherMeasurements:
         assert measured(audit(X, one_hot)) != expected
 
     def test_bytes(self, X):
-        methods = ["lsh", "residual"]
-        rows = audit(X, n_bits=[8, 12], methods=methods).rows
-        assert [row.code_bytes for row in rows] == [1, 2, 1, 2]
-        # A byte more for uncompressed queries, but for inner products.
-        assert [row.bytes_per_vector for row in rows] == [1, 2, 1 + 1, 2 + 1]
-        lsh, residual = audit(X, methods=methods, metric="inner_product").rows
-        assert (residual.bytes_per_vector, lsh.codebook_bytes) == (1, 0)
-        assert lsh.recall_asymmetric is residual.recall is lsh.depth_asymmetric is None
-        for row, speed in zip((lsh, residual), ("search", "asymmetric"), strict=True):
-            speeds = row.encode_per_second, getattr(row, f"{speed}_per_second")
-            assert min(row.fit_seconds, *speeds) > 0
+        methods = ["lsh", "bytes"]
+        rows = audit(X, n_bits=[8, 12, 16], methods=methods).rows
+        # Whole bytes, each number once, and a byte more for distances.
+        sizes = [(row.n_bits, row.code_bytes, row.bytes_per_vector) for row in rows]
+        assert sizes == [(8, 1, 1), (12, 2, 2), (16, 2, 2), (8, 1, 2), (16, 2, 3)]
+        lsh, row = audit(X, methods=methods, metric="inner_product").rows
+        assert (row.bytes_per_vector, lsh.codebook_bytes) == (1, 0)
+        for one in (lsh, row):
+            speeds = one.encode_per_second, one.search_per_second
+            assert min(one.fit_seconds, *speeds) > 0
+
+    @METRICS
+    def test_memory_is_that_of_the_index(self, X, metric):
+        """Bytes a code and beside it are those by which an index grows."""
+        (row,) = (result := audit(X, methods=["bytes"], metric=metric)).rows
+        rows = np.tile(X, (40, 1))
+        sizes = [
+            code_search(result.encoder, metric, 4).fit(rows[:n]).nbytes_
+            for n in (2048, 6144)
+        ]
+        assert row.bytes_per_vector == (sizes[1] - sizes[0]) / 4096
 
 
 class TestInput:
@@ -355,15 +364,15 @@ class TestInput:
         "options, message",
         [
             ({"methods": ["lsh", "foo"]}, "foo"),
-            ({"methods": []}, "itq, sgh, neighbor, pca, lsh, residual"),
+            ({"methods": []}, "bytes, itq, sgh, neighbor, pca, lsh"),
             ({"methods": "lsh"}, "methods"),
             ({"n_bits": []}, "n_bits"),
             ({"n_bits": [8, 0]}, "n_bits .* 0"),
             ({"n_bits": [99_999_999]}, "99999999"),
             ({"n_bits": 8}, "n_bits"),
-            ({"k": 21}, "rescore=20 .* k=21"),
+            ({"n_neighbors": 21}, "rerank=20 .* n_neighbors=21"),
             ({"sample": 4}, "4 rows.* 5"),
-            ({"sample": 20}, "20 rows .* 4 .* 16 .* rescore=20"),
+            ({"sample": 20}, "20 rows .* 4 .* 16 .* 20 .*rerank"),
             ({"target_recall": 0}, "'target_recall'"),
             ({"device": "nowhere"}, "nowhere"),
             ({"y": [0, 1]}, "160 .* 2"),
@@ -394,16 +403,19 @@ class TestOptions:
         given = {"n_bits": 8, "device": "cpu", "normalize": metric == "cosine"}
         if method == "neighbor":
             given |= {"nested": [8], "metric": metric}
+        if method == "bytes":
+            given = {"n_bytes": 1, "random_state": None}
         params = encoder.get_params()
         assert type(encoder) is run_file.METHODS[method]
-        assert isinstance(params.pop("random_state"), int)
+        seed = params.pop("random_state")
+        assert isinstance(seed, int) or method == "bytes"
         defaults = type(encoder)().get_params() | given
         assert params == {param: defaults[param] for param in params}
 
     @pytest.mark.parametrize(
         "option",
         [
-            *({"k": 3}, {"rescore": 30}, {"sample": 100}, {"n_queries": 10}),
+            *({"n_neighbors": 3}, {"rerank": 30}, {"sample": 100}, {"n_queries": 10}),
             *({"metric": "inner_product"}, {"random_state": 1}),
         ],
         ids=lambda option: next(iter(option)),
@@ -433,7 +445,7 @@ class TestOptions:
             audit(X, **options, progress=interrupt)
         # Nothing can be recommended before the first encoder.
         counts = [None if one is None else len(one.rows) for one in results[2:]]
-        assert counts == [None, None, 2, 3]
+        assert counts == [None, None, 3, 4]  # sign has two searches
         result = results[-1]
         whole = audit(X, **{**options, "methods": ["sign", "lsh"]})
         assert measured(result) == measured(whole)
@@ -484,7 +496,7 @@ class TestNested:
         self, X, target, n_bits, tmp_path
     ):
         # None reaches all, where the best recall is chosen, which is that of most bits.
-        options = {"n_bits": [8, 64], "target_recall": target, "rescore": 4}
+        options = {"n_bits": [8, 64], "target_recall": target, "rerank": 4}
         result = audit(X, **{**self.OPTIONS, **options})
         assert result.recommended.n_bits == result.encoder.n_bits == n_bits
         codes = result.encoder.transform(X)
@@ -494,72 +506,100 @@ class TestNested:
         np.testing.assert_array_equal(saved.transform(X), codes)
 
 
-def make_row(method, n_bits, hamming=None, asymmetric=0.0, codebook=0, error=0.0):
-    """Return a row whose recalls after re-ranking are given, others being half."""
+def make_row(method, n_bits, recall, *, extra=None, codebook=0, error=0.0):
+    """Return a row whose recall after re-ranking is given, the other one being half.
+
+    extra : bytes beside a code, of a search by uncompressed queries
+    """
     n_bytes = (n_bits + 7) // 8
-    recalls = {"recall": hamming, "recall_asymmetric": asymmetric}
-    values = {
-        name + suffix: None if value is None else value * share
-        for name, value in recalls.items()
-        for suffix, share in (("", 0.5), ("_rescored", 1.0))
-    }
     return AuditRow(
-        method=method,
-        n_bits=n_bits,
-        code_bytes=n_bytes,
-        bytes_per_vector=n_bytes + 4,
-        codebook_bytes=codebook,
+        *(method, n_bits, n_bytes, n_bytes + (extra or 0), codebook),
+        search="hamming" if extra is None else "asymmetric",
+        recall=recall / 2,
+        recall_error=error,
+        recall_reranked=recall,
+        recall_reranked_error=error,
+        depth=None,
         fit_seconds=1.0,
         encode_per_second=1.0,
-        **values,
-        **{f"{name}_error": error for name in values},
     )
 
 
-def recommend(rows, target=0.9, peers=(), n_rows=1000, rescore=100):
-    settings = {"k": 10, "rescore": rescore, "target_recall": target, "n_rows": n_rows}
-    fitted = {place: (f"encoder {place}", None) for place in range(len(rows))}
+def recommend(rows, target=0.9, peers=(), n_rows=1000, rerank=100):
+    settings = {"n_neighbors": 10, "rerank": rerank, "target_recall": target}
+    settings["n_rows"] = n_rows
+    fitted = {place: f"encoder {place}" for place in range(len(rows))}
     return skhash.AuditResult.from_rows([*rows, *peers], fitted, settings, [])
+
+
+def random_rows(random, n):
+    return [
+        make_row(
+            *("a", random.choice([8, 16, 32, 64]), random.integers(4, 10) / 10),
+            extra=random.choice([None, 0, 4]),
+            codebook=random.choice([0, random.integers(4000)]),
+        )
+        for _ in range(n)
+    ]
 
 
 class TestRecommendation:
     @pytest.mark.parametrize("seed", range(40))
     def test_it_is_the_best_of_all_searches(self, seed):
-        """By the rule in words: all searches, sorted by what matters first."""
+        """By the rule in words: all rows, sorted by what matters first."""
         random = np.random.default_rng(seed)
-        rows = [
-            make_row("a", bits, *random.integers(4, 10, 2) / 10, random.integers(4000))
-            for bits in random.choice([8, 16, 32, 64], 6)
-        ]
-        n_rows, rescore = int(random.integers(1, 2000)), int(random.choice([10, 100]))
-        target, suffix = random.choice([0.3, 0.8]), "_rescored" * (rescore > 10)
+        rows = random_rows(random, 12)
+        n_rows, rerank = int(random.integers(1, 2000)), random.choice([None, 100])
+        target, name = random.choice([0.3, 0.8]), "recall" + "_reranked" * bool(rerank)
         ranked = []
         for place, row in enumerate(rows):
-            larger = n_rows * row.bytes_per_vector + row.codebook_bytes
-            for search, name, memory in (
-                ("hamming", "recall", n_rows * row.code_bytes),
-                ("asymmetric", "recall_asymmetric", larger),
-            ):
-                recall = getattr(row, name + suffix)
-                key = (0, memory, -recall) if recall >= target else (1, -recall, memory)
-                ranked.append((key, place, search))
-        result = recommend(rows, target, n_rows=n_rows, rescore=rescore)
+            memory = n_rows * row.bytes_per_vector + row.codebook_bytes
+            recall = getattr(row, name)
+            key = (0, memory, -recall) if recall >= target else (1, -recall, memory)
+            ranked.append((key, place))
+        result = recommend(rows, target, n_rows=n_rows, rerank=rerank)
         best = min(ranked)[0]
-        found = rows.index(result.recommended), result.search
-        assert found in [
-            (place, search) for key, place, search in ranked if key == best
-        ]
-        assert result.encoder == f"encoder {rows.index(result.recommended)}"
+        found = rows.index(result.recommended)
+        assert found in [place for key, place in ranked if key == best]
+        assert rows[int(result.encoder.split()[1])] == result.recommended
         assert result.choice.memory(n_rows) in best and -result.choice.recall in best
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_the_front_is_what_no_other_beats(self, seed):
+        random = np.random.default_rng(seed)
+        rows, n_rows = random_rows(random, 30), int(random.integers(1, 2000))
+        result = recommend(rows[:9], peers=rows[9:], n_rows=n_rows)
+
+        def points_of(rows):
+            memories = (n_rows * it.bytes_per_vector + it.codebook_bytes for it in rows)
+            return list(zip(memories, (it.recall_reranked for it in rows), strict=True))
+
+        points = {*points_of(rows)}
+        front = sorted(
+            one
+            for one in points
+            if not any(m <= one[0] and r >= one[1] for m, r in points - {one})
+        )
+        first, *others = ordered(result, n_front=99)
+        assert first is result.recommended
+        assert sorted({*points_of(others), *points_of([first])} & {*front}) == front
+        assert points_of(others) == [one for one in front if one in points_of(others)]
+        few = ordered(result, n_front=3)
+        assert few == [first, *dict.fromkeys([*others[:1], *others[-1:]])]
+        first, *others = ordered(result)
+        assert first is result.recommended and len(others) == len(rows) - 1
+        assert {*map(id, rows)} == {id(first), *map(id, others)}
+        memories = [memory for memory, _ in points_of(others)]
+        assert memories == sorted(memories)
 
     @pytest.mark.parametrize("n_rows", [999, 1000, 1001])
     @pytest.mark.parametrize("once", [3997, 4000])
-    def test_a_decoder_is_counted_once(self, n_rows, once):
+    def test_a_codebook_is_counted_once(self, n_rows, once):
         # 8 bytes and 4000 once, or 12 bytes: as much memory for 1000 vectors.
-        rows = [make_row("a", 32, 0.5, 0.91, codebook=once), make_row("a", 96, 0.95)]
-        result = recommend(rows, n_rows=n_rows)
+        rows = [make_row("a", 32, 0.91, extra=4, codebook=once)]
+        result = recommend([*rows, make_row("a", 96, 0.95)], n_rows=n_rows)
         pays = 4 * n_rows > once
-        assert result.search == ("asymmetric" if pays else "hamming")
+        assert result.recommended.search == ("asymmetric" if pays else "hamming")
         assert ("1,000" in result.alternatives[0]) == (not pays)
 
     def test_the_reason_names_a_rival_and_a_doubt(self):
@@ -572,22 +612,22 @@ class TestRecommendation:
         assert "99.5%" in recommend(rows, 0.995).reason
 
     def test_alternatives_without_vectors_and_of_peers(self):
-        rows = [make_row("a", 32, 0.95), make_row("a", 64, 0.8, 1.0)]
-        peer = make_row("pq", 16, None, 1.0)
+        rows = [make_row("a", 32, 0.95), make_row("bytes", 64, 1.0, extra=4)]
+        peer = make_row("pq", 16, 1.0, extra=4)
         alone, others = recommend(rows, 0.5, peers=[peer]).alternatives
-        assert "a at 64 bits by uncompressed queries" in alone
+        assert "codes of 8 bytes by uncompressed queries" in alone
         assert "pq at 16 bits" in alone
         assert recommend(rows, 0.5, peers=[peer]).recommended is rows[0]
         assert "pq at 16" not in others  # its 6 bytes are more than 4
         better = recommend(rows[1:], 0.9, peers=[peer]).alternatives[-1]
         assert "pq at 16 bits" in better and "1.000" in better
-        assert len(recommend(rows, 0.4, rescore=10).alternatives) == 0
+        assert len(recommend(rows, 0.4, rerank=None).alternatives) == 0
 
     @pytest.mark.parametrize("n_rows", [999, 1000, 1001])
     def test_a_codebook_of_a_peer_is_counted_once(self, n_rows):
         # 6 bytes and 4000 once, or 10 bytes: as much memory for 1000 vectors.
         rows = [make_row("a", 80, 0.95)]
-        peer = make_row("pq", 16, None, 1.0, codebook=4000)
+        peer = make_row("pq", 16, 1.0, extra=4, codebook=4000)
         others = recommend(rows, peers=[peer], n_rows=n_rows).alternatives[-1]
         assert ("From 1,000 vectors on, this needs less memory: pq" in others) == (
             n_rows < 1000
@@ -597,15 +637,16 @@ class TestRecommendation:
     @pytest.mark.parametrize("once", [4500, 9000])
     def test_a_peer_is_better_until_a_smaller_code_of_ours_pays(self, once):
         # 10 bytes; of pq 6 and 4000 once; 5 and more once, for still more vectors.
-        rows = [make_row("a", 80, 0.95), make_row("b", 8, None, 0.95, codebook=once)]
-        peer = make_row("pq", 16, None, 1.0, codebook=4000)
+        rows = [make_row("a", 80, 0.95), make_row("b", 8, 0.95, extra=4, codebook=once)]
+        peer = make_row("pq", 16, 1.0, extra=4, codebook=4000)
         ours, *_, others = recommend(rows, peers=[peer], n_rows=500).alternatives
         assert f"From {once // 5:,} vectors on" in ours
         assert ("From 1,000 to 5,000 vectors, this" in others) == (once == 9000)
         assert ("For more vectors" in others) == (once == 9000)
 
     def test_a_peer_of_equal_bytes_that_finds_more_is_named(self):
-        rows, peer = [make_row("a", 80, 0.95)], make_row("pq", 48, None, 0.97, 4000)
+        rows = [make_row("a", 80, 0.95)]
+        peer = make_row("pq", 48, 0.97, extra=4, codebook=4000)
         others = recommend(rows, peers=[peer]).alternatives[-1]
         assert "finds more at no more bytes a vector: pq" in others
 
@@ -615,7 +656,7 @@ class TestResult:
     def test_plain_data(self, X, with_labels):
         y = np.arange(N) if with_labels else None
         numpy_options = {"n_bits": np.array([4, 8]), "methods": np.array(["pca"])}
-        numpy_options |= {"k": np.int64(4), "target_recall": np.float32(0.5)}
+        numpy_options |= {"n_neighbors": np.int64(4), "target_recall": np.float32(0.5)}
         numpy_options |= {"random_state": np.int32(1)}
         result = audit(X, y, **numpy_options)
         report = json.loads(json.dumps(result.to_dict(), allow_nan=False))
@@ -629,37 +670,44 @@ class TestResult:
 
     def recall(self, X, drawn, target_recall=0.01, **options):
         result, data = drawn(X, target_recall=target_recall, **options)
-        names = {**vars(skhash), **vars(skhash.linear)}
-        search = eval(result.usage, names).fit(data.database)
-        found = search.kneighbors(data.queries, return_distance=False)
+        names = {"X": data.database}
+        exec("; ".join([*result.imports, f"search = {result.usage}"]), names)
+        found = names["search"].kneighbors(data.queries, return_distance=False)
         order = float_order(data, result.settings["metric"])
         pairs = zip(order, found, strict=True)
         return result, np.mean([np.isin(t[:4], f).mean() for t, f in pairs])
 
     @METRICS
-    @pytest.mark.parametrize("rescore", [4, 20])
-    def test_usage_by_uncompressed_queries(self, X, drawn, rescore, metric):
-        options = {"n_bits": [16], "rescore": rescore, "metric": metric}
-        result, recall = self.recall(X, drawn, **options, methods=["residual"])
-        assert result.search == "asymmetric"
+    @pytest.mark.parametrize("rerank", [None, 20])
+    def test_usage_by_uncompressed_queries(self, X, drawn, rerank, metric):
+        options = {"n_bits": [16], "rerank": rerank, "metric": metric}
+        result, recall = self.recall(X, drawn, **options, methods=["bytes"])
+        assert result.recommended.search == "asymmetric"
         assert recall == pytest.approx(result.choice.recall)
-        n_bytes = result.decoder.codebook_.nbytes + result.decoder.offset_.nbytes
+        n_bytes = result.encoder.codebook_.nbytes + result.encoder.offset_.nbytes
         assert result.storage == {
             "code": 2,
             "beside": int(metric != "inner_product"),
-            "vector": 4 * D if rescore == 20 else 0,
-            "decoder": n_bytes,
+            "vector": 4 * D if rerank else 0,
+            "codebook": n_bytes,
         }
 
-    def test_usage_by_hamming_distance(self, X, drawn):
-        result, recall = self.recall(X, drawn)
-        assert result.search == "hamming" and result.decoder is None
+    @METRICS
+    def test_usage_by_hamming_distance(self, X, drawn, metric):
+        result, recall = self.recall(X, drawn, metric=metric)
+        assert result.recommended.search == "hamming"
         # Many codes of 8 bits tie, which the search orders by their positions.
         assert recall == pytest.approx(result.choice.recall, abs=0.1)
         assert recall > 1.3 * result.recommended.recall
-        assert result.storage == {"code": 1, "beside": 0, "vector": 4 * D, "decoder": 0}
+        stored = {"code": 1, "beside": 0, "vector": 4 * D, "codebook": 0}
+        assert result.storage == stored
 
     def test_usage_by_hamming_distance_alone(self, X, drawn):
-        result, recall = self.recall(X, drawn, n_bits=[512], rescore=4)
-        assert result.search == "hamming"
+        result, recall = self.recall(X, drawn, n_bits=[512], rerank=4)
+        assert not result.is_reranked and "rerank" not in result.usage
         assert recall == pytest.approx(result.choice.recall, abs=0.03)
+
+    def test_usage_has_all_lengths(self, X):
+        n_bits = [*range(1, 40)]  # a repr would leave some out
+        result = audit(X, n_bits=n_bits, methods=["neighbor"], target_recall=1.0)
+        assert str(result.encoder.nested) in result.usage

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+import shlex
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,15 +18,15 @@ from sklearn.frozen import FrozenEstimator
 
 import skhash
 from skhash.auditing import evidence, timing
-from skhash.auditing.choices import SEARCHES, choices_of
+from skhash.auditing.choices import SEARCHES, choices_of, name_of
 from skhash.auditing.peers import PEERS
 from skhash.codes import hamming_distances
 
 figures = pytest.importorskip("matplotlib.figure")
 VOID = {"meta", "img", "br", "input", "link", "hr"}
 EVIL = '<script>document.title="taken"</script> & "quoted" \' <img src=http://x/y>'
-OPTIONS = {"n_bits": [8, 32], "k": 5, "rescore": 30, "device": "cpu"}
-OPTIONS |= {"methods": ["itq", "lsh", "residual", "sign", "int8"]}
+OPTIONS = {"n_bits": [8, 32], "n_neighbors": 5, "rerank": 30, "device": "cpu"}
+OPTIONS |= {"methods": ["itq", "lsh", "bytes", "sign", "int8"]}
 SMALL = {"n_bits": [8], "methods": ["lsh"]}
 
 
@@ -85,14 +86,14 @@ def result(X):
 @pytest.fixture(scope="module")
 def real(X):
     """A result whose recommended search is by uncompressed queries, not re-ranked."""
-    return audited(X, rescore=5, methods=["residual"], target_recall=0.7)
+    return audited(X, rerank=None, methods=["bytes"], target_recall=0.7)
 
 
 class TestEvidence:
     def test_neighbors_are_the_nearest_by_float_and_seen_by_their_codes(
         self, X, result
     ):
-        assert result.search == "hamming"
+        assert result.recommended.search == "hamming"
         codes, examples = result.encoder.transform_packed(X), result.evidence.examples
         for example in examples:
             rows = [hit.row for hit in example.neighbors]
@@ -117,17 +118,18 @@ class TestEvidence:
         assert near.shape == (5 * result.evidence.n_queries,)
 
     def test_scores_by_uncompressed_queries_are_those_of_decoded_codes(self, X, real):
-        assert real.search == "asymmetric"
-        bits = real.decoder.refine(X, real.encoder.transform(X))
-        decoded = real.decoder.inverse_transform(bits).astype(np.float64)
+        assert real.recommended.search == "asymmetric"
+        decoded = real.encoder.inverse_transform(real.encoder.transform(X))
         added = ((X - decoded) ** 2).sum(axis=1) / 4
-        beside = numbers_of(decoded, real.decoder.offset_, False, added)
-        share = 2.0 ** -(real.decoder.distance_bits_ + 1)
+        beside = numbers_of(decoded, real.encoder.offset_, False, added)
+        share = 2.0 ** -(real.encoder.distance_bits_ + 1)
+        shown = iter(Page(real.to_html()).find("figure", "hit"))
         for example in real.evidence.examples:
             for hit in example.neighbors:
                 squared = ((X[example.row] - decoded[hit.row]) ** 2).sum()
                 expected, rounded = squared + added[hit.row], beside[hit.row] * share
-                assert hit.score == pytest.approx(expected, abs=rounded + 1e-3)
+                assert hit.score**2 == pytest.approx(expected, abs=rounded + 1e-3)
+                assert f" {hit.score:.4g} estimated distance" in next(shown)["title"]
 
     def test_rows_are_kept_as_they_were_given(self, X, monkeypatch):
         found = audited(X, **SMALL, metric="cosine").evidence
@@ -144,27 +146,29 @@ class TestEvidence:
 
 
 class TestChart:
-    @pytest.mark.parametrize("methods", [OPTIONS["methods"], ["residual"], ["itq"]])
+    @pytest.mark.parametrize("methods", [OPTIONS["methods"], ["bytes"], ["itq"]])
     def test_best_of_each_length_of_each_search(self, X, methods):
         result, ax = audited(X, methods=methods), figures.Figure().subplots()
         assert result.plot(ax) is ax
         own = [row for row in result.rows if row.method not in PEERS]
         *curves, circle = [line for line in ax.lines if line.get_marker() == "o"]
         expected = []
-        for stage in ("_rescored", ""):
-            for recall, size in reversed(SEARCHES.values()):
-                points = [
-                    (getattr(row, size), getattr(row, recall + stage)) for row in own
-                ]
-                points = sorted(point for point in points if point[1] is not None)
+        for recall in ("recall_reranked", "recall"):
+            for search in reversed(SEARCHES):
+                points = sorted(
+                    (row.bytes_per_vector, getattr(row, recall))
+                    for row in own
+                    if row.search == search
+                )
                 expected += [dict(points)] * bool(points)  # the best is a size's last
         assert [dict(line.get_xydata()) for line in curves] == expected
         best, lines = result.choice, {line.get_label(): line for line in ax.lines}
-        assert ("by uncompressed queries" in lines) == ("residual" in methods)
-        assert circle.get_xydata().tolist() == [[best.n_bytes, best.recall]]
+        assert ("by uncompressed queries" in lines) == ("bytes" in methods)
+        point = [best.row.bytes_per_vector, best.recall]
+        assert circle.get_xydata().tolist() == [point]
         for row in result.rows:
-            if row.method in PEERS:
-                point = [row.bytes_per_vector, row.recall_asymmetric_rescored]
+            if row.method in PEERS and row.search == "asymmetric":
+                point = [row.bytes_per_vector, row.recall_reranked]
                 assert lines[row.method].get_xydata().tolist() == [point]
 
     def test_it_is_inline_svg_in_the_colours_of_the_page(self, result):
@@ -179,7 +183,7 @@ class TestChart:
         titles = page.texts("title")[1:]
         assert len(titles) == len(choices)
         for one in choices:
-            words = f"{one.row.method} at {one.row.n_bits} ", f"{one.recall:.3f}"
+            words = f"{name_of(one.row.method, one.row.n_bits)} ", f"{one.recall:.3f}"
             assert any(all(word in title for word in words) for title in titles)
 
 
@@ -190,12 +194,13 @@ class TestContent:
         recall = f"{100 * best.recall:.1f}".removesuffix(".0") + "%"
         assert recall in sentence and f"{best.row.n_bits} bits" in sentence
         tiles = page.texts("div", "tile")
-        memory = best.n_bytes * result.settings["n_rows"] + best.decoder_bytes
+        row, n_rows = best.row, result.settings["n_rows"]
+        memory = row.bytes_per_vector * n_rows + row.codebook_bytes
         assert tiles[0].strip().startswith(recall)
-        assert tiles[1].strip().startswith(str(best.n_bytes))
+        assert tiles[1].strip().startswith(str(row.bytes_per_vector))
         assert f"{memory / 1000:.3g} kB" in tiles[2]
         assert f"{result.recommended.search_per_second:,.0f}" in tiles[3]
-        for one, maker in ((result, "ITQHash"), (real, "LinearDecoder")):
+        for one, maker in ((result, "ITQHash"), (real, "AdditiveQuantizer")):
             assert f"{maker} at" in Page(one.to_html()).texts("p", "sentence")[0]
         (footer,) = page.texts("footer")
         for name in ("date", "processor", "n_cores"):
@@ -215,12 +220,11 @@ class TestContent:
         cells = np.array(page.texts("td")).reshape(-1, len(header))
         frame = dict(zip(header, cells.T, strict=True))
         assert frame["method"].tolist() == [row.method for row in result.rows]
-        for name, field in (("H", "recall"), ("Q", "recall_asymmetric")):
-            recalls = [getattr(row, f"{field}_rescored") for row in result.rows]
-            expected = ["-" if one is None else f"{one:.3f}" for one in recalls]
-            assert frame[f"{name} 5@30"].tolist() == expected
+        expected = [f"{row.recall_reranked:.3f}" for row in result.rows]
+        assert frame["recall 5@30"].tolist() == expected
+        assert frame["search"].tolist() == [row.search for row in result.rows]
         have_none = [not row.codebook_bytes for row in result.rows]
-        assert (frame["codebook"] == "-").tolist() == have_none
+        assert (frame["codebook bytes"] == "-").tolist() == have_none
         explained = {name.replace("@n", "") for name in page.texts("dt")}
         assert {re.sub("@.*", "", name) for name in header} <= explained
         (best,) = page.find("tr", "best")
@@ -231,7 +235,7 @@ class TestContent:
         image = pytest.importorskip("PIL.Image")
         if len(shape) == 3:
             X = np.random.default_rng(0).integers(0, 256, (60, 60)).astype(np.float32)
-            result = audited(X, **SMALL, rescore=10)
+            result = audited(X, **SMALL, rerank=10)
         pictures = Page(result.to_html(image_shape=shape)).find("img")
         shown = {int(one["alt"].removeprefix("row ")): one for one in pictures}
         assert sorted(shown) == result.evidence.rows
@@ -281,30 +285,28 @@ class TestContent:
         targets = [e["xlink:href"] for e in page.elements if "xlink:href" in e]
         assert targets and all(target.startswith("#") for target in targets)
 
-    @pytest.mark.parametrize("method", ["itq", "residual"])
+    @pytest.mark.parametrize("method", ["itq", "bytes"])
     @pytest.mark.parametrize("is_sparse", [False, True])
     def test_the_commands_search(self, X, method, is_sparse, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        name = "v.npz" if is_sparse else "v.npy"
+        name = "v's.npz" if is_sparse else "v's.npy"
         given = sparse.csr_matrix(X) if is_sparse else X
         (sparse.save_npz if is_sparse else np.save)(name, given)
-        result = audited(given, methods=[method], metric="cosine")
-        kind = "encoder" if method == "itq" else "decoder"
-        made, names = getattr(result, kind), {}
-        made.save(f"r/{kind}")
+        result, names = audited(given, methods=[method], metric="cosine"), {}
+        result.encoder.save("r/encoder")
         page = Page(result.to_html(vectors=name, folder="r"))
         _, code, *others = page.texts("code")
         exec(code, names)
-        assert getattr(names["search"], f"{kind}_") is names[kind]
-        command = [f"skhash encode r/encoder {name} codes.npy --packed"]
+        assert names["search"].encoder_ is names["encoder"]
+        command = [f"skhash encode r/encoder {shlex.quote(name)} codes.npy --packed"]
         assert others == command * (method == "itq")
-        own = vars(skhash) | vars(skhash.linear) | {"made": FrozenEstimator(made)}
-        expected = eval(result.usage_of(**{kind: "made"}), own).fit(given)
-        expected = expected.kneighbors(given[:5])[1]
+        made = {"made": FrozenEstimator(result.encoder), "X": given}
+        exec(f"{result.imports[0]}; own = {result.usage_of(encoder='made')}", made)
+        expected = made["own"].kneighbors(given[:5])[1]
         np.testing.assert_array_equal(names["positions"], expected)
         assert names["positions"].shape == (5, 30 if is_sparse else 5)
 
-    def test_without_files_the_search_is_made_anew(self, X, result):
+    def test_without_files_the_search_is_fitted_again(self, X, result):
         names = {"X": X, "queries": X[:3]}
         exec(Page(result.to_html()).texts("code")[-1], names)
         assert names["positions"][:, 0].tolist() == [0, 1, 2]

@@ -20,6 +20,7 @@ from special_files import make_link
 
 import skhash
 from skhash.auditing import timing
+from skhash.auditing.choices import ordered
 from skhash.auditing.texts import command
 from skhash.cli import _audit as audit_command
 from skhash.cli import _checks
@@ -29,7 +30,7 @@ from skhash.persistence.estimators import FILE
 from skhash.utils.chunks import row_chunks
 
 N, D = 150, 6
-FAST = ["--bits", "8", "--methods", "lsh", "--rescore", "30", "--device", "cpu"]
+FAST = ["--bits", "8", "--methods", "lsh", "--rerank", "30", "--device", "cpu"]
 FILES = ["audit.png", "encoder", "report.html", "report.json"]
 
 
@@ -121,7 +122,14 @@ def table(output):
     lines = output.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("method"))
     stop = lines.index("", start)
-    return [re.split(r"\s{2,}", line.strip()) for line in lines[start:stop]]
+    # Names are right-aligned, so both of their lines end in one column.
+    first, second = (
+        {found.end(): found[0] for found in re.finditer(r"\S+( \S+)*", line)}
+        for line in lines[start - 1 : start + 1]
+    )
+    header = [f"{first.get(end, '')} {name}".strip() for end, name in second.items()]
+    rows = [re.split(r"\s{2,}", line.strip()) for line in lines[start + 1 : stop]]
+    return [header, *rows]
 
 
 def words_of(line):
@@ -145,7 +153,7 @@ def test_piped_output_of_a_process_is_plain():
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout and "\r" not in done.stdout
     header, row = table(done.stdout)
-    assert row[:3] == ["lsh", "16", "2"] and len(row) == len(header)
+    assert row[:4] == ["lsh", "16", "hamming", "2"] and len(row) == len(header)
 
 
 class TestArguments:
@@ -187,7 +195,7 @@ class TestArguments:
         [
             [],
             ["audit", "--bits", "16,x"],
-            ["audit", "--k", "many"],
+            ["audit", "--n-neighbors", "many"],
             ["audit", "--image-shape", "28"],
             ["audit", "--metric", "hamming"],
             ["encode", "encoder"],
@@ -201,62 +209,90 @@ class TestArguments:
 
 
 class TestAudit:
-    def test_the_table_holds_what_the_function_measures(self, run, X):
-        words = ["--bits", "4,8", "--methods", "pca,lsh,residual,int8", "--k", "3"]
-        words += ["--metric", "cosine", "--queries", "20", "--seed", "5"]
-        words += ["--sample", "120", "--target-recall", "0.5", "--device", "cpu"]
-        status, output, _ = run("audit", "X.npy", "--rescore", "30", *words)
-        assert status == 0
-        result = skhash.audit(
-            X, n_bits=[4, 8], methods=["pca", "lsh", "residual", "int8"], k=3,
-            rescore=30, metric="cosine", n_queries=20, random_state=5, sample=120,
-            target_recall=0.5, device="cpu",
-        )  # fmt: skip
-        header, *rows = table(output)
-        columns = {
-            "H 3@3": "recall",
-            "H 3@30": "recall_rescored",
-            "Q 3@3": "recall_asymmetric",
-            "Q 3@30": "recall_asymmetric_rescored",
+    WORDS = ["--bits", "4,8", "--methods", "pca,lsh,bytes,sign,int8", "--metric"]
+    WORDS += ["cosine", "--n-neighbors", "3", "--rerank", "30", "--queries", "20"]
+    WORDS += ["--seed", "5", "--sample", "120", "--target-recall", "0.5"]
+    OPTIONS = {
+        **{"n_bits": [4, 8], "methods": ["pca", "lsh", "bytes", "sign", "int8"]},
+        **{"n_neighbors": 3, "rerank": 30, "metric": "cosine", "n_queries": 20},
+        **{"random_state": 5, "sample": 120, "target_recall": 0.5},
+    }
+
+    def test_the_tables_hold_what_the_function_measures(self, run, X):
+        result = skhash.audit(X, **self.OPTIONS)
+        names = {
+            **{"method": "method", "bits": "n_bits", "search": "search"},
+            "bytes per vector": "bytes_per_vector",
+            **{"recall 3@3": "recall", "recall 3@30": "recall_reranked"},
+            "depth": "depth",
         }
-        assert {"codebook", "fit s", "encode/s", "H/s", "Q/s", "H depth"} <= {*header}
-        assert len(result.rows) == 6  # pca makes no 8 bits of 6 numbers
-        for words, row in zip(rows, result.rows, strict=True):
-            cells = dict(zip(header, words, strict=True))
-            assert cells["method"] == row.method and cells["bits"] == f"{row.n_bits}"
-            code, *floats = map(int, cells["bytes"].split("+"))
-            assert (code, code + sum(floats)) == (row.code_bytes, row.bytes_per_vector)
-            for column, name in columns.items():
-                value = getattr(row, name)
-                assert cells[column] == ("-" if value is None else f"{value:.3f}")
-        said = [str(result.choice), result.reason, result.usage, *result.alternatives]
-        for text in [*said, *result.skipped, "X.npy", "150", "metric: cosine"]:
-            assert text in output
-
-    def test_rows_are_printed_as_they_are_measured(self, X, monkeypatch, capsys):
-        seen = []
-
-        def audit(*arguments, progress, **options):
-            def look(*step):
-                progress(*step)
-                seen.append(capsys.readouterr().out)
-
-            return skhash.audit(*arguments, progress=look, **options)
-
-        monkeypatch.setattr(audit_command, "audit", audit)
-        assert main(["audit", "X.npy", *FAST, "--bits", "4,8"]) == 0
-        first, second = filter(None, seen)
-        assert table(f"{first}\n")[1][:2] == ["lsh", "4"]
-        assert [line.split()[:2] for line in second.splitlines()] == [["lsh", "8"]]
+        others = {"queries per second", "codebook bytes", "fit seconds"}
+        # pca makes no 8 bits of 6 numbers, bytes are one of each, sign has two rows.
+        assert len(result.rows) == 7
+        for words, n_front in ((["--all"], None), ([], 8)):
+            status, output, _ = run("audit", "X.npy", *self.WORDS, *words)
+            assert status == 0
+            header, *rows = table(output)
+            assert {*header} == names.keys() | others | {"encoded per second"}
+            expected = ordered(result, n_front)
+            for cells, row in zip(rows, expected, strict=True):
+                cells = dict(zip(header, cells, strict=True))
+                for column, name in names.items():
+                    value = getattr(row, name)
+                    shown = f"{value:.3f}" if isinstance(value, float) else f"{value}"
+                    assert cells[column] == shown.replace("None", ">90")
+            said = str(result.choice), result.reason, *result.alternatives
+            for text in [*said, *result.skipped, "X.npy", "150", "metric: cosine"]:
+                assert text in output
+        assert len(rows) < len(result.rows) and "all 7" in output
 
     def test_columns_follow_the_options(self, run, X):
-        header, _ = table(run("audit", "X.npy", *FAST, "--k", "9", "--rescore", "9")[1])
-        assert [name for name in header if "9@9" in name] == ["H 9@9", "Q 9@9"]
-        assert "mAP" not in header
+        words = "--n-neighbors", "9", "--rerank", "9"
+        header, _ = table(run("audit", "X.npy", *FAST, *words)[1])
+        assert [name for name in header if "recall" in name] == ["recall 9@9"]
+        name = "mean average precision"
+        assert name not in header
         for y, is_measured in ((np.arange(N) % 3, True), (np.arange(N), False)):
             np.save("y.npy", y)
-            rows = table(run("audit", "X.npy", "--labels", "y.npy", *FAST)[1])
-            assert (dict(zip(*rows, strict=True))["mAP"] != "-") == is_measured
+            header, _ = table(run("audit", "X.npy", "--labels", "y.npy", *FAST)[1])
+            assert (name in header) == is_measured
+
+    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
+    @pytest.mark.parametrize("method", ["bytes", "lsh"])
+    @pytest.mark.parametrize(
+        "name", ["X.npy", "my \"own\" 'vectors'.NPY", "it's.npy", "a\\n.csv", "X.npz"]
+    )
+    def test_use_is_a_line_that_runs(self, run, X, on_terminal, name, method, metric):
+        on_terminal("stdout", 80)
+        X += np.arange(D)
+        if os.name == "nt":
+            name = re.sub(r'["\\]', "", name)
+        with open(name, "wb") as file:
+            if name.endswith("csv"):
+                np.savetxt(file, X, delimiter=",", fmt="%.9g")
+            elif name.endswith("npz"):
+                sparse.save_npz(file, sparse.csr_array(X))
+            else:
+                np.save(file, X)
+        words = *FAST, "--methods", method, "--metric", metric
+        output = run("audit", name, *words)[1]
+        (line,) = [one for one in output.splitlines() if one.startswith("Use: ")]
+        names = {}
+        exec(line.removeprefix("Use: "), names)
+        search = names["search"]
+        distances, found = search.kneighbors(X[:9])
+        if name.endswith("npz"):  # the candidates, by their codes
+            assert search.metric == metric and found.shape == (9, 30)
+            return
+        queries, own = X[:9, None].astype(float), X[found].astype(float)
+        expected = {
+            "euclidean": np.linalg.norm(queries - own, axis=2),
+            "inner_product": -(queries * own).sum(axis=2),
+        }
+        lengths = np.linalg.norm(queries, axis=2) * np.linalg.norm(own, axis=2)
+        expected["cosine"] = 1 + expected["inner_product"] / lengths
+        np.testing.assert_allclose(distances, expected[metric], atol=1e-3)
+        assert (distances[:, 0] == distances.min(axis=1)).all() and search.rerank == 30
 
     def test_a_sparse_file(self, run):
         X = np.random.default_rng(0).random((N, 40))
@@ -272,7 +308,7 @@ class TestAudit:
         assert status == 0
         data = json.loads(output)
         assert data == json.loads(Path("report/report.json").read_text())
-        options = {"n_bits": [4, 8], "methods": ["lsh"], "rescore": 30, "device": "cpu"}
+        options = {"n_bits": [4, 8], "methods": ["lsh"], "rerank": 30, "device": "cpu"}
         result = skhash.audit(X, **options)
         for row, one in zip(data["rows"], result.rows, strict=True):
             assert row["recall"] == one.recall
@@ -280,7 +316,7 @@ class TestAudit:
         full = run("audit", *words)[1]
         status, output, errors = run("audit", *words, "--quiet", "--out", "report")
         assert (status, errors) == (0, "")
-        assert full.endswith(output) and result.usage in output
+        assert full.endswith(output) and "Use: " in output
         assert "method" not in output
 
     @pytest.mark.parametrize("width", [80, 100, 150])
@@ -289,11 +325,15 @@ class TestAudit:
         on_terminal("stdout", width)
         output = run("audit", "X.npy", "--labels", "y.npy", *FAST)[1]
         header, row = table(output)
-        assert {"method", "bits", "bytes", "H 10@10", "Q 10@30"} <= {*header}
+        assert {"method", "bits", "recall 10@10", "recall 10@30"} <= {*header}
         assert len(row) == len(header)
-        assert max(map(len, output.splitlines())) <= width
-        assert ("codebook" in header) == (width == 150)
-        assert ("H/s" in header) == (width != 80)
+        lines = [one for one in output.splitlines() if not one.startswith("Use: ")]
+        assert max(map(len, lines)) <= width
+        names = "queries per second", "depth", "encoded per second"
+        shown = [name in header for name in names]
+        assert shown == [True, width != 80, width == 150]
+        left_out = "Too wide for this terminal" in output
+        assert left_out == (not all(shown))
 
 
 class TestOut:
@@ -309,19 +349,20 @@ class TestOut:
         assert [row["n_bits"] for row in report["rows"]] == [8]
         (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
         assert run(*words_of(line.removeprefix("Next: "))[1:])[0] == 0
-        result = skhash.audit(X, n_bits=[8], methods=["lsh"], rescore=30, device="cpu")
+        result = skhash.audit(X, n_bits=[8], methods=["lsh"], rerank=30, device="cpu")
         packed = result.encoder.transform_packed(X)
         np.testing.assert_array_equal(np.load("codes.npy"), packed)
         assert report["recommended"]["usage"] == result.usage
 
-    def test_a_decoder_is_saved_where_no_encoder_is_needed(self, run, X):
+    def test_a_quantizer_is_saved_as_encoders_are(self, run, X):
         run("audit", "X.npy", "--out", "r", *FAST)
-        output = run("audit", "X.npy", "--out", "r", *FAST, "--methods", "residual")[1]
-        assert names_in("r") == ["audit.png", "decoder", *FILES[2:]]
-        assert "decoder/" in output and "skhash encode" not in output
-        result = skhash.audit(X, n_bits=[8], methods=["residual"], rescore=30)
-        decoder = skhash.load("r/decoder")
-        np.testing.assert_array_equal(decoder.codebook_, result.decoder.codebook_)
+        output = run("audit", "X.npy", "--out", "r", *FAST, "--methods", "bytes")[1]
+        assert names_in("r") == FILES and "skhash encode" not in output
+        result = skhash.audit(X, n_bits=[8], methods=["bytes"], rerank=30)
+        codebook = skhash.load("r/encoder").codebook_
+        np.testing.assert_array_equal(codebook, result.encoder.codebook_)
+        status, _, errors = run("encode", "r/encoder", "X.npy", "codes.npy")
+        assert status == 2 and "AdditiveQuantizer" in errors
 
     def test_page_with_texts_or_pictures(self, run, X):
         lines = [f"<text {number}> caf\xe9" for number in range(N)]
@@ -365,7 +406,6 @@ class TestOut:
             (["--out", "X.npy/report"], "X.npy"),
             (["--out", "dangling"], "dangling"),
             (["--out", "taken"], "encoder"),
-            (["--out", "taken too"], "decoder"),
             (["--out", "guarded/report"], "guarded .*Permission denied"),
         ],
     )
@@ -380,7 +420,7 @@ class TestOut:
         monkeypatch.setattr(_checks.tempfile, "TemporaryFile", temporary_file)
         monkeypatch.setattr(audit_command, "audit", None)
         Path("t.txt").write_text("one\ntwo\nthree")
-        for folder in ("taken/encoder/other", "taken too/decoder/other", "guarded"):
+        for folder in ("taken/encoder/other", "guarded"):
             Path(folder).mkdir(parents=True)
         make_link(Path("dangling"), "absent")
         before = sorted(Path().rglob("*"))
@@ -506,7 +546,7 @@ class TestEncode:
             (("encoder", "X.npy", "folder.npy"), "is a directory"),
             (("encoder", "X.npy", "X.npy"), "holds the vectors"),
             (("encoder", "wide.npy", "c.npy"), "12 numbers, .* encodes vectors of 6"),
-            (("index", "X.npy", "c.npy"), "a HammingNeighbors, which encodes no"),
+            (("index", "X.npy", "c.npy"), "a HammingNeighbors, which makes no"),
             (("absent", "X.npy", "c.npy"), "is not a saved skhash estimator"),
         ],
     )
@@ -535,7 +575,7 @@ class TestErrors:
             (["--labels", "short.npy"], "--labels"),
             (["X.npy", "--methods", "lsh,foo"], "'foo'"),
             (["X.npy", "--bits", "99999999999"], "99999999999"),
-            (["X.npy", "--rescore", "140"], "rescore=140"),
+            (["X.npy", "--rerank", "140"], "fewer than the 140"),
             (["X.npy", "--device", "nowhere"], "'nowhere' is not a device"),
             (["X.npy", "--methods", "pca", "--bits", "7"], "pca at 7 bits"),
         ],

@@ -74,7 +74,7 @@ POINTS = {
     "writing": patch.object(AuditResult, "to_html", before(AuditResult.to_html)),
     "start": patch.object(run, "true_neighbors", before(run.true_neighbors)),
 }
-words = ["--methods", "lsh,pca,sign", "--bits", "4", "--rescore", "30"]
+words = ["--methods", "lsh,pca,sign", "--bits", "4", "--rerank", "30"]
 for number in ("SIGINT", "SIGTERM"):
     for point, patched in POINTS.items():
         out = Path(f"{point} {number}")
@@ -93,8 +93,8 @@ MEASURED = {
     "fit": ["lsh"],
     "dropped": ["lsh"],
     "replaced": ["lsh"],
-    "examples": ["lsh", "pca", "sign"],
-    "writing": ["lsh", "pca", "sign"],
+    "examples": ["lsh", "pca", "sign", "sign"],
+    "writing": ["lsh", "pca", "sign", "sign"],
     "start": [],
 }
 

@@ -11,7 +11,7 @@ from decoded import scores_of_decoded
 from numpy.testing import assert_allclose
 
 from skhash.codes import pack_bits
-from skhash.export import bit_strings, score_tables
+from skhash.export import bit_strings, score_tables, to_arrow
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 
 PAGE = Path(__file__).parents[2] / "docs/guide/serve_elsewhere.rst"
@@ -85,6 +85,11 @@ def decode(bits, decoder):
     return decoder.offset_ + parts.sum(axis=1), parts
 
 
+def as_scores(distances, metric):
+    """Return the scores of distances: their squares, if they are Euclidean."""
+    return distances**2 if metric == "euclidean" else distances
+
+
 def true_scores(query, bits, decoder, metric):
     """Return scores in float64, and a bound of what rounding to float32 adds.
 
@@ -100,6 +105,7 @@ def true_scores(query, bits, decoder, metric):
         query = query / np.linalg.norm(query)
     task = query[None], decoded, offset, metric
     (scores,) = scores_of_decoded(*task, unit_rows=decoder.normalize)
+    scores = as_scores(scores, metric)
     if metric == "euclidean":
         beside = np.square(query - offset).sum()
         beside = beside + 1.01 * np.square(decoded - offset).sum(axis=1)
@@ -128,18 +134,23 @@ def assert_nearest(found, scores, bounds, live):
 def assert_same_answer(found, query, index, bits, decoder):
     """The engine and the index find the same, and both what is true."""
     scores, bounds = true_scores(query, bits, decoder, index.metric)
-    (own_scores,), (own_ids,) = index.kneighbors(query[None])
-    own = list(zip(own_ids, own_scores, strict=True))
+    (distances,), (own_ids,) = index.kneighbors(query[None])
+    own = list(zip(own_ids, as_scores(distances, index.metric), strict=True))
     assert_nearest(found, scores, bounds, index.live_)
     assert_nearest(own, scores, bounds, index.live_)
     ids = [one for one, _ in found]
     assert (np.abs(scores[ids] - scores[own_ids]) <= 2 * bounds.max()).all()
 
 
+def by_hamming(packed_query, index, n):
+    """Return Hamming distances and ids of the n nearest codes."""
+    hamming = HammingNeighbors(n, packed=True).fit(index.packed_codes_).remove(REMOVED)
+    return hamming.kneighbors(packed_query[None])
+
+
 def assert_same_distances(found, packed_query, index):
     """The engine finds what `HammingNeighbors` does, in its order."""
-    hamming = HammingNeighbors(K, packed=True).fit(index.packed_codes_).remove(REMOVED)
-    distances, ids = hamming.kneighbors(packed_query[None])
+    distances, ids = by_hamming(packed_query, index, K)
     assert [tuple(map(int, row)) for row in found] == list(
         zip(ids[0], distances[0], strict=True)
     )
@@ -151,8 +162,6 @@ def made(request, tmp_path, monkeypatch):
 
     def names(metric):
         parquet = pytest.importorskip("pyarrow.parquet", reason="pip install pyarrow")
-        from skhash.export import to_arrow
-
         index, bits, decoder = make(*request.param, metric)
         monkeypatch.chdir(tmp_path)
         parquet.write_table(to_arrow(index), "codes.parquet")
@@ -228,7 +237,7 @@ def test_polars(made, metric):
 def test_postgres(made, metric, psql):
     names = made(metric)
     index, n_bits = names["index"], names["bits"].shape[1]
-    exec(blocks("PostgreSQL")[0], dict(names))
+    exec(blocks("PostgreSQL")[0], {**names, "search": index})
     create, approximate, exact = blocks("PostgreSQL", "postgresql")
     create = create.replace("bit(64)", f"bit({n_bits})")
     (copy,) = re.findall(r'"(.*)"', blocks("PostgreSQL", "console")[0])
@@ -249,9 +258,8 @@ def test_postgres(made, metric, psql):
     scored = names["query"], index, names["bits"], names["decoder"]
     assert_same_answer(everything, *scored)
     assert rows[2 * K :] == everything
-    index.set_params(n_candidates=30)
-    code = np.array([list(query)]).astype(int)
-    own = index.kneighbors(names["query"][None], codes=code, return_distance=False)
+    _, (candidates,) = by_hamming(names["packed_query"], index, 30)
+    own = index.kneighbors(names["query"][None], return_distance=False, ids=candidates)
     assert [one for one, _ in among_candidates] == own[0].tolist()
 
 
@@ -261,11 +269,12 @@ def test_the_page_from_its_first_line(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     X, _ = load_digits(return_X_y=True)
-    names = run("Store codes and decoder", {"X": X[:500]})
-    index, again = names["index"], names["again"]
-    (scores, _), (exact, _) = index.kneighbors(X[:5]), again.kneighbors(X[:5])
-    # The decoder knows how far the index may round the terms, its arrays do not.
-    terms = names["table"]["term"].to_numpy()
-    rounding = 2.0 ** -(names["decoder"].distance_bits_ + 1) * terms.max()
-    np.testing.assert_allclose(scores, exact, atol=rounding)
-    run("Prepare a query", {**names, "queries": X[500:]})
+    names = run("Store codes and decoder", {"X": X[:500], "queries": X[500:]})
+    search, tables = names["search"], run("Prepare a query", names)["tables"]
+    entries = tables[np.arange(8), search.index_.packed_codes_].sum(axis=1)
+    scores = entries + to_arrow(search)["term"].to_numpy()
+    (distances,), (found,) = search.kneighbors(X[500:501], K)
+    assert_allclose(scores[found], distances**2, rtol=1e-5)
+    decoded = run("NumPy", {})["decoded"]
+    expected = names["decoder"].inverse_transform(search.index_.packed_codes_)
+    assert_allclose(decoded, expected, atol=1e-5)  # entries are float32

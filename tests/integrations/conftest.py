@@ -39,8 +39,3 @@ def vectors():
 @pytest.fixture(scope="session")
 def queries():
     return load_digits().data[400:420].astype(np.float32)
-
-
-def of_other_lengths(vectors):
-    """Return rows of other lengths; powers of two leave their digits as they are."""
-    return vectors * np.float32(2) ** (np.arange(len(vectors)) % 7)[:, None]

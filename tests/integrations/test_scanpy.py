@@ -29,3 +29,18 @@ def test_neighbors_of_cells(vectors):
     assert len(np.unique([np.sort(row) for row in rows], axis=0)) == 1
     near = cells.obsp["connectivities"]
     assert near.shape == (400, 400) and (near != near.T).nnz == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_graphs_of_vectors_are_those_of_exact_ones(vectors):
+    scanpy = pytest.importorskip("scanpy", reason="pip install '.[integrations]'")
+    # No two are equally near, and sums of squares are exact.
+    noise = np.random.default_rng(0).integers(64, size=vectors.shape) / 1024
+    near, cells = [], scanpy.AnnData(vectors + noise)
+    for transformer in (
+        KNeighborsTransformer(n_neighbors=N_NEIGHBORS),
+        HashedNeighbors(4, n_neighbors=N_NEIGHBORS, rerank=400, vectors=True),
+    ):
+        scanpy.pp.neighbors(cells, transformer=transformer, use_rep="X")
+        near.append(cells.obsp["connectivities"].toarray())
+    np.testing.assert_allclose(*near, atol=1e-3)

@@ -15,7 +15,7 @@ from skhash.linear._binary_autoencoder import (
     penalized_error,
     z_step,
 )
-from skhash.linear._decoder import fit_codebook
+from skhash.quantization._codebook import fit_codebook
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
-from skhash import metrics
+from skhash import AdditiveQuantizer, metrics
 from skhash.codes import pack_bits
 from skhash.metrics import (
     hamming_distance_histogram,
@@ -32,6 +32,7 @@ from skhash.metrics import (
     retrieval_scorer,
     true_neighbors,
 )
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 
 # Every public scorer; those that are made, as they are by default.
 SCORERS = {
@@ -115,12 +116,7 @@ def test_pipeline_ending_in_an_encoder_is_scored_the_same_way(digits):
     np.testing.assert_allclose(piped["test_score"], plain["test_score"])
 
 
-def real_index():
-    neighbors = pytest.importorskip("skhash.neighbors")
-    return neighbors.HammingNeighbors()
-
-
-@pytest.mark.parametrize("make_index", [Index, real_index])
+@pytest.mark.parametrize("make_index", [Index, HammingNeighbors])
 def test_pipeline_ending_in_an_index_is_scored_against_the_training_fold(
     digits, make_index
 ):
@@ -381,3 +377,51 @@ def test_what_cannot_be_scored_is_named(digits):
 def test_bad_scorers_are_named(score_func, options, error, message):
     with pytest.raises(error, match=message):
         make_retrieval_scorer(score_func, **options)
+
+
+@pytest.mark.parametrize("index", [HammingNeighbors(), AsymmetricNeighbors()])
+def test_codes_of_a_search_by_cosine_are_those_of_scaled_rows(digits, index):
+    X, y = digits
+    X = X * np.random.default_rng(0).lognormal(size=(len(X), 1))
+    search = HashedNeighbors(Signs(16), metric="cosine", index=index)
+    scorer = make_retrieval_scorer(precision_at_k_score, k=20)
+    for behind in (search, make_pipeline(StandardScaler(with_mean=False), search)):
+        behind.fit(X[:400], y[:400])
+        by_hand = make_pipeline(Normalizer(), Signs(16), Index())
+        if behind is not search:
+            by_hand.steps.insert(0, ("scale", StandardScaler(with_mean=False)))
+        by_hand.fit(X[:400], y[:400])
+        for rows in (slice(400), slice(400, 600)):
+            assert scorer(behind, X[rows], y[rows]) == scorer(by_hand, X[rows], y[rows])
+
+
+def test_codes_without_hamming_distances_are_refused(digits):
+    """A search by them is scored by what it finds."""
+    X, y = digits
+    quantizer = AdditiveQuantizer(2, n_alternations=1, n_restarts=1)
+    search = HashedNeighbors(quantizer).fit(X, y)
+    piped = HashedNeighbors(make_pipeline(StandardScaler(), quantizer)).fit(X, y)
+    for scored in (search, piped, make_pipeline(FunctionTransformer(), search)):
+        assert 0 < retrieval_scorer(scored, X, y) < 1
+        assert 0 < make_neighbor_recall_scorer()(scored, X) <= 1
+    encoder = search.encoder_
+    index = HammingNeighbors(packed=True).fit(encoder.transform(X), y)
+    asked = make_retrieval_scorer(precision_at_k_score, k=5)
+    alone = encoder, make_pipeline(StandardScaler(), encoder)
+    for scorer, scored in [
+        *((asked, one) for one in (search, piped)),
+        *((SCORERS[name], one) for name in SCORERS for one in alone),
+        (retrieval_scorer, make_pipeline(encoder, index)),
+    ]:
+        with pytest.raises(ValueError, match="codes of AdditiveQuantizer have no Ham"):
+            scorer(scored, X, y)
+
+
+def test_a_search_that_compares_vectors_is_scored_by_them(digits):
+    X, y = digits
+    search = HashedNeighbors(Signs(4), rerank=599, vectors=True).fit(X[:500], y[:500])
+    expected = search.score(X[500:], y[500:])
+    assert retrieval_scorer(search, X[500:], y[500:]) == expected
+    assert make_neighbor_recall_scorer(10, 10)(search, X) == 1
+    by_codes = HashedNeighbors(Signs(4)).fit(X[:500], y[:500])
+    assert retrieval_scorer(by_codes, X[500:], y[500:]) < expected - 0.1

@@ -1,24 +1,23 @@
-"""`AsymmetricNeighbors` against two plain sorts a query in float64.
+"""`AsymmetricNeighbors` against a plain sort a query in float64.
 
-Vectors and codebooks hold small whole numbers, so that squared distances and products
-are exact in float32, and those that a byte holds in it, and ties are many.
+Codebooks hold small whole numbers, so that squared distances and products are exact in
+float32, and ties are many.
 """
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from decoded import scores_of_decoded
-from scipy import sparse
 from searches import bytes_held
-from sklearn.neighbors import NearestNeighbors
 
 from skhash.codes import pack_bits
-from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
 from skhash.neighbors.search import table_scan
-from skhash.neighbors.search import vectors as vector_search
+from skhash.neighbors.search.asymmetric import largest_score
+from skhash.neighbors.store.blocks import LINE
 from skhash.neighbors.store.decoder import METRICS
 
 N, N_BITS, N_FEATURES = 300, 21, 6
@@ -33,52 +32,38 @@ class Data:
         self.vectors = rng.integers(-4, 5, (N, N_FEATURES)).astype(float)
         self.queries = rng.integers(-4, 5, (17, N_FEATURES)).astype(float)
         self.bits = (self.vectors @ directions > 0).astype(np.uint8)
-        self.codes = (self.queries @ directions > 0).astype(np.uint8)
         self.codebook = rng.integers(-1, 2, (N_BITS, N_FEATURES)).astype(float)
         self.offset = rng.integers(-2, 3, N_FEATURES).astype(float)
         self.decoder = self.codebook, self.offset
 
-    def index(self, by="vectors", n_candidates=100, **params):
-        index = AsymmetricNeighbors(n_candidates=n_candidates, **params)
-        return index.fit(self.bits, **{by: getattr(self, by)})
-
-    def stands_for(self, by):
-        """Return what each code is compared by."""
-        return self.vectors if by == "vectors" else self.decoded()
+    def index(self, **params):
+        return AsymmetricNeighbors(**params).fit(self.bits, decoder=self.decoder)
 
     def decoded(self):
         assert np.square(self.bits @ self.codebook).sum(axis=1).max() < 128
         return self.offset + self.bits @ self.codebook
 
-    def scores(self, by, metric):
+    def scores(self, metric, queries=None, **kinds):
         """Return all scores."""
-        if by == "decoder":
-            return scores_of_decoded(self.queries, self.decoded(), self.offset, metric)
-        return np.stack([score(query, self.vectors, metric) for query in self.queries])
+        queries = self.queries if queries is None else queries
+        task = queries, self.decoded(), self.offset, metric
+        return scores_of_decoded(*task, **kinds)
 
-    def expected(self, by, metric, k, n_candidates, kept=None):
-        """Return scores and positions among the `kept` codes, by two stable sorts."""
-        kept = np.arange(N) if kept is None else kept
-        all_scores, all_positions = [], []
-        for code, own in zip(self.codes, self.scores(by, metric), strict=True):
-            distances = (self.bits[kept] != code).sum(axis=1)
-            order = np.argsort(distances, kind="stable")[:n_candidates]
-            candidates = np.sort(kept[order])
-            scores = own[candidates]
-            best = np.argsort(scores, kind="stable")[:k]
-            all_scores.append(scores[best])
-            all_positions.append(candidates[best])
-        return np.array(all_scores), np.array(all_positions)
+    def expected(self, metric, k, may_find=True):
+        """Return scores and positions of the nearest, by a stable sort."""
+        scores = np.where(may_find, self.scores(metric), np.inf)
+        order = np.argsort(scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, order, axis=1), order
 
 
-def score(query, vectors, metric):
-    """Score in float64; cosines are rounded, so that those that tie do so exactly."""
-    if metric == "euclidean":
-        return np.square(vectors - query).sum(axis=1)
+def plain_distances(queries, vectors, metric):
+    """Return distances by their definitions, in float64."""
     if metric == "inner_product":
-        return -(vectors @ query)
-    norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-    return np.round(1 - vectors @ query / np.where(norms > 0, norms, np.inf), 12)
+        return -queries @ vectors.T
+    if metric == "euclidean":
+        return np.linalg.norm(queries[:, None] - vectors, axis=2)
+    norms = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(vectors, axis=1)
+    return 1 - queries @ vectors.T / np.where(norms > 0, norms, np.inf)
 
 
 @pytest.fixture(scope="module")
@@ -86,367 +71,177 @@ def data():
     return Data()
 
 
-KINDS = pytest.mark.parametrize("by", ["decoder", "vectors"])
-
-
-@KINDS
 @pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
-@pytest.mark.parametrize("n_candidates", [5, 40, N, N + 9, None])
-def test_candidates_by_distance_in_the_order_of_scores(data, by, metric, n_candidates):
-    index = data.index(by, metric=metric, n_candidates=n_candidates)
-    found = index.kneighbors(data.queries, codes=data.codes)
-    scores, positions = data.expected(by, metric, 5, n_candidates)
-    np.testing.assert_array_equal(found[1], positions)
-    np.testing.assert_allclose(found[0], scores, rtol=1e-6)
-    only = index.kneighbors(data.queries, return_distance=False, codes=data.codes)
+@pytest.mark.parametrize("k", [1, 5, N])
+def test_the_nearest_in_the_order_of_scores(data, metric, k):
+    index = data.index(metric=metric)
+    scores, positions = index.kneighbors(data.queries, k)
+    expected = data.expected(metric, k)
+    np.testing.assert_array_equal(positions, expected[1])
+    np.testing.assert_array_equal(scores, expected[0])
+    only = index.kneighbors(data.queries, k, return_distance=False)
     np.testing.assert_array_equal(only, positions)
 
 
-@KINDS
-@pytest.mark.parametrize("n_candidates", [40, None])
-def test_cosine(data, by, n_candidates):
+@pytest.mark.parametrize("metric", METRICS)
+def test_distances_are_those_of_their_definitions(data, metric):
     """Ties of cosines are broken by rounding: scores are compared, then positions."""
-    index = data.index(by, metric="cosine", n_candidates=n_candidates)
-    scores, positions = index.kneighbors(data.queries, 9, codes=data.codes)
-    expected, _ = data.expected(by, "cosine", 9, n_candidates)
-    np.testing.assert_allclose(scores, expected, atol=1e-6)
-    own = np.take_along_axis(data.scores(by, "cosine"), positions, axis=1)
+    scores, positions = data.index(metric=metric).kneighbors(data.queries, 9)
+    assert scores.dtype == np.float64
+    distances = plain_distances(data.queries, data.decoded(), metric)
+    np.testing.assert_allclose(scores, np.sort(distances, axis=1)[:, :9], atol=1e-6)
+    own = np.take_along_axis(distances, positions, axis=1)
     np.testing.assert_allclose(scores, own, atol=1e-6)
     assert all(len(set(found)) == 9 for found in positions)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("n_candidates", [N, None])
-def test_with_all_as_candidates_it_is_exact_float_search(data, metric, n_candidates):
-    rng = np.random.default_rng(1)
-    vectors = rng.normal(size=(N, N_FEATURES))
-    queries = rng.normal(size=(17, N_FEATURES))
-    index = AsymmetricNeighbors(7, metric=metric, n_candidates=n_candidates)
-    index.fit(data.bits, vectors=vectors)
-    scores, positions = index.kneighbors(queries, codes=data.codes)
-    expected = true_neighbors(queries, vectors, 7, metric=metric)
-    np.testing.assert_array_equal(positions, expected)
-    if metric != "inner_product":
-        search = NearestNeighbors(n_neighbors=7, metric=metric, algorithm="brute")
-        distances, _ = search.fit(vectors).kneighbors(queries)
-        distances = distances**2 if metric == "euclidean" else distances
-        np.testing.assert_allclose(scores, distances, atol=1e-12)
-
-
-@KINDS
-@pytest.mark.parametrize("n_candidates", [30, None])
-def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, by, n_candidates):
-    index = data.index(by, n_candidates=n_candidates)
-    scores, positions = index.kneighbors(data.vectors, own=True)
+def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, metric):
+    index = data.index(metric=metric)
+    scores, positions = index.kneighbors(data.vectors, exclude_self=True)
+    every, others = index.kneighbors(data.vectors, N)
     for own in range(N):
-        distances = (data.bits != data.bits[own]).sum(axis=1)
-        order = np.argsort(distances, kind="stable")
-        candidates = np.sort(order[order != own][:n_candidates])
-        vectors = data.stands_for(by)[candidates]
-        expected = score(data.vectors[own], vectors, "euclidean")
-        best = np.argsort(expected, kind="stable")[:5]
-        np.testing.assert_array_equal(positions[own], candidates[best])
-        np.testing.assert_allclose(scores[own], expected[best], rtol=1e-6)
+        others_of = others[own] != own
+        np.testing.assert_array_equal(positions[own], others[own][others_of][:5])
+        np.testing.assert_array_equal(scores[own], every[own][others_of][:5])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        index.kneighbors(data.vectors[1:], exclude_self=True)
+    with pytest.raises(ValueError, match="1 codes were removed"):
+        index.remove([3]).kneighbors(data.vectors, exclude_self=True)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("noise", [1e-3, 1e-5])
-def test_near_copies_are_told_apart(noise, metric):
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=N_FEATURES) + noise * rng.normal(size=(N, N_FEATURES))
-    vectors = vectors.astype(np.float32)
-    index = AsymmetricNeighbors(metric=metric).fit(np.zeros((N, 1)), vectors=vectors)
-    scores, positions = index.kneighbors(vectors[:20], N)
-    expected = true_neighbors(vectors[:20], vectors, N, metric=metric)
-    if metric == "cosine":  # whose keys are products, rounded
-        units = vectors / np.linalg.norm(vectors.astype(float), axis=1, keepdims=True)
-        expected = true_neighbors(units[:20], units, N)
-        halves = [np.square(unit - units).sum(axis=1) / 2 for unit in units[:20]]
-        np.testing.assert_allclose(scores, np.sort(halves), rtol=1e-6, atol=1e-25)
-    np.testing.assert_array_equal(positions, expected)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_unit_of_vectors_does_not_matter_or_is_refused(data, metric):
-    index = AsymmetricNeighbors(metric=metric)
-    expected = index.fit(data.bits, vectors=data.vectors).kneighbors(data.queries)[1]
-    for power in (-140, -80, 64, 120):  # whose squares float32 does not hold
-        unit = np.float32(2.0**power)
-        vectors = unit * data.vectors.astype(np.float32)
-        found = index.fit(data.bits, vectors=vectors).kneighbors(unit * data.queries)[1]
-        np.testing.assert_array_equal(found, expected)
-    for unit in (1e-200, 1e160):
-        index.fit(data.bits, vectors=unit * data.vectors)
-        with pytest.raises(ValueError, match="overflow or vanish in float64"):
-            index.kneighbors(unit * data.queries)
-
-
-def test_a_zero_vector_has_cosine_zero_with_every_query():
-    index = AsymmetricNeighbors(2, metric="cosine")
-    index.fit([[0], [1]], vectors=[[0.0, 0.0], [2.0, 0.0]])
-    scores, positions = index.kneighbors([[3.0, 0.0], [0.0, 0.0]])
-    np.testing.assert_array_equal(scores, [[0, 1], [1, 1]])
-    np.testing.assert_array_equal(positions, [[1, 0], [0, 1]])
-
-
-@pytest.mark.parametrize("n_candidates", [30, None])
-def test_neighbors_of_the_fitted_codes_need_their_vectors(data, n_candidates):
-    index = data.index("decoder", n_candidates)
-    with pytest.raises(ValueError, match=r"X=None .*kneighbors\(X, own=True\)"):
-        index.kneighbors()
-    index = data.index("vectors", n_candidates)
-    expected = index.kneighbors()
-    np.testing.assert_array_equal(index.kneighbors(data.vectors, own=True), expected)
-
-
-@KINDS
-@pytest.mark.parametrize("n_candidates", [40, None])
-def test_nothing_is_near_where_all_are_removed(data, by, n_candidates):
-    index = data.index(by, n_candidates=n_candidates).remove(np.arange(N))
+def test_nothing_is_near_where_all_are_removed(data):
+    index = data.index().remove(np.arange(N))
     for one in (index, index.compact()):
-        for balls in one.radius_neighbors(data.queries, 99.0, codes=data.codes):
+        for balls in one.radius_neighbors(data.queries, 99.0):
             assert [len(ball) for ball in balls] == [0] * len(data.queries)
 
 
-@pytest.mark.parametrize("by", ["vectors", "decoder"])
-def test_candidates_of_codes_that_a_filter_leaves_out(data, by):
-    """They lack no code of their own, so that all but one of the others are few."""
-    kept = np.array([3, 70, 71, 200])
-    mask = np.isin(np.arange(N), kept)
-    vectors = data.stands_for("vectors")
-    index = AsymmetricNeighbors(2, n_candidates=3)
-    index.fit(
-        data.bits,
-        vectors=vectors,
-        **({"decoder": data.decoder} if by == "decoder" else {}),
-    )
-    first = (data.bits[:, None] != data.bits[kept]).sum(axis=2)
-    if by == "decoder":
-        decoded = data.decoded()[kept]
-        first = np.array([score(query, decoded, "euclidean") for query in vectors])
-    found = index.kneighbors(mask=mask)
-    for query in range(N):
-        order = np.argsort(first[query], kind="stable")
-        candidates = np.sort([kept[i] for i in order if kept[i] != query][:3])
-        scores = score(vectors[query], vectors[candidates], "euclidean")
-        best = np.argsort(scores, kind="stable")[:2]
-        np.testing.assert_array_equal(found[0][query], scores[best])
-        np.testing.assert_array_equal(found[1][query], candidates[best])
-
-
-@KINDS
-@pytest.mark.parametrize("n_candidates", [40, None])
-@pytest.mark.parametrize("share", [0.3, 0.9])
-def test_filters_and_removal(data, by, n_candidates, share):
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
+def test_filters_and_removal(data, metric, share):
     kept = np.random.default_rng(2).random(N) < share
-    expected = data.expected(
-        by, "euclidean", 5, n_candidates, kept=np.flatnonzero(kept)
-    )
-    question = {"X": data.queries, "codes": data.codes}
-    index = data.index(by, n_candidates=n_candidates)
-    masked = index.kneighbors(**question, mask=kept)
-    np.testing.assert_allclose(masked, expected, rtol=1e-6)
+    index, k = data.index(metric=metric), min(5, kept.sum())
+    masked = index.kneighbors(data.queries, k, mask=kept)
+    np.testing.assert_array_equal(masked, data.expected(metric, k, kept))
+    named = index.kneighbors(data.queries, k, ids=np.flatnonzero(kept))
+    np.testing.assert_array_equal(named, masked)
     removed = index.remove(np.flatnonzero(~kept))
-    np.testing.assert_array_equal(removed.kneighbors(**question), masked)
-    scores, positions = removed.compact().kneighbors(**question)
+    np.testing.assert_array_equal(removed.kneighbors(data.queries, k), masked)
+    scores, positions = removed.compact().kneighbors(data.queries, k)
     np.testing.assert_array_equal(scores, masked[0])
     np.testing.assert_array_equal(np.flatnonzero(kept)[positions], masked[1])
 
 
-@KINDS
-@pytest.mark.parametrize("n_candidates", [40, None])
-def test_codes_in_parts(data, by, n_candidates):
-    expected = data.index(by, n_candidates=n_candidates)
-    index = AsymmetricNeighbors(n_candidates=n_candidates, packed=True)
-    decoder = data.decoder if by == "decoder" else None
-    for rows in (slice(0, 100), slice(100, 101), slice(101, None)):
-        codes = pack_bits(data.bits[rows])
-        vectors = data.vectors[rows] if by == "vectors" else None
-        index.partial_fit(codes, vectors=vectors, decoder=decoder)
-        decoder = None
-    np.testing.assert_array_equal(
-        index.kneighbors(data.queries, codes=pack_bits(data.codes)),
-        expected.kneighbors(data.queries, codes=data.codes),
-    )
+def test_neither_threads_nor_chunks_change_the_answer(data, monkeypatch):
+    index = data.index(n_jobs=1)
+    expected = index.kneighbors(data.queries)
+    own = index.kneighbors(data.vectors, 3, exclude_self=True)
+    by_chunks = _asymmetric.row_chunks
 
+    def small_chunks(n, size):
+        return by_chunks(n, size, 999)
 
-@pytest.mark.parametrize(
-    "dtype", ["float16", "float32", "float64", "g", "uint8", "int64", ">f4"]
-)
-def test_a_memory_map_is_read_and_never_written(data, dtype, tmp_path):
-    vectors = (data.vectors + 4).astype(dtype)
-    np.save(tmp_path / "vectors.npy", vectors)
-    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    index = AsymmetricNeighbors(n_candidates=100).fit(data.bits, vectors=mapped)
-    assert np.shares_memory(index._store["vectors"], mapped)
-    data_of = Data()
-    data_of.vectors, data_of.queries = data.vectors + 4, data.queries + 4
-    found = index.kneighbors(data_of.queries, codes=data.codes)
-    expected = data_of.expected("vectors", "euclidean", 5, 100)
-    np.testing.assert_array_equal(found, expected)
-    assert found[0].dtype == "float64"
-    index.partial_fit(data.bits[:3], vectors=mapped[:3])
-    np.testing.assert_array_equal(mapped, vectors)
-    found = index.kneighbors(
-        vectors[:1], 3, codes=data.bits[:1], mask=np.arange(N + 3) >= N
-    )
-    expected = np.square(vectors[:3] - data_of.vectors[0]).sum(axis=1)
-    np.testing.assert_array_equal(found[0][0], np.sort(expected))
-
-
-@KINDS
-def test_neither_threads_nor_chunks_change_the_answer(data, by, monkeypatch):
-    index = data.index(by, n_jobs=1)
-    expected = index.kneighbors(data.queries, codes=data.codes)
-    by_chunks = vector_search.row_chunks
-    monkeypatch.setattr(vector_search, "BLOCK_BYTES", 500)
-
-    def small_chunks(n, size, budget=9999):
-        return by_chunks(n, size, budget)
-
-    for module in (vector_search, _asymmetric):
-        monkeypatch.setattr(module, "row_chunks", small_chunks)
+    monkeypatch.setattr(_asymmetric, "row_chunks", small_chunks)
     index.set_params(n_jobs=3)
-    found = index.kneighbors(data.queries, codes=data.codes)
-    np.testing.assert_array_equal(found, expected)
-    own = index.kneighbors(data.vectors, 3, own=True)
-    monkeypatch.undo()
-    expected = index.kneighbors(data.vectors, 3, own=True)
-    np.testing.assert_array_equal(own, expected)
+    np.testing.assert_array_equal(index.kneighbors(data.queries), expected)
+    again = index.kneighbors(data.vectors, 3, exclude_self=True)
+    np.testing.assert_array_equal(again, own)
 
 
-def test_the_metric_of_vectors_can_be_changed_after_fit(data):
-    index = data.index("vectors").set_params(metric="inner_product")
-    found = index.kneighbors(data.queries, codes=data.codes)
-    expected = data.expected("vectors", "inner_product", 5, 100)
-    np.testing.assert_array_equal(found, expected)
-
-
-@KINDS
-def test_the_graph_is_of_scores(data, by):
-    index = data.index(by)
-    scores, positions = index.kneighbors(data.queries, codes=data.codes)
-    question = {"mode": "distance", "codes": data.codes}
-    graph = index.kneighbors_graph(data.queries, **question)
+def test_the_graph_is_of_distances(data):
+    index = data.index()
+    distances, positions = index.kneighbors(data.queries)
+    graph = index.kneighbors_graph(data.queries, mode="distance")
     np.testing.assert_array_equal(graph.indices.reshape(positions.shape), positions)
-    np.testing.assert_array_equal(graph.data.reshape(scores.shape), scores)
+    np.testing.assert_array_equal(graph.data.reshape(distances.shape), distances)
 
 
-def test_what_is_missing_is_named(data):
-    index = AsymmetricNeighbors()
-    with pytest.raises(ValueError, match=r"neither was .* fit\(codes, decoder="):
-        index.fit(data.bits)
-    for method in (data.index("vectors").kneighbors, data.index("vectors").transform):
-        with pytest.raises(ValueError, match=r"kneighbors\(X, codes=...\)"):
-            method(data.queries)
-    index = data.index("decoder").set_params(metric="cosine")
+def test_what_is_missing_or_does_not_fit_is_refused(data):
+    index = data.index()
     with pytest.raises(ValueError, match="'cosine', .* for 'euclidean'; fit again"):
-        index.kneighbors(data.queries, codes=data.codes)
-    with pytest.raises(AttributeError, match="has no vectors_"):
-        index.vectors_  # noqa: B018
-
-
-@KINDS
-def test_what_does_not_fit_is_refused(data, by):
-    index = data.index(by)
+        data.index().set_params(metric="cosine").kneighbors(data.queries)
     with pytest.raises(ValueError, match="7 features"):
-        index.kneighbors(np.ones((17, 7)), codes=data.codes)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        index.kneighbors(data.queries[1:], codes=data.codes)
+        index.kneighbors(np.ones((17, 7)))
     with pytest.raises(ValueError, match="NaN"):
-        index.kneighbors(data.queries * np.nan, codes=data.codes)
-    with pytest.raises(
-        ValueError, match="n_candidates=7 must be at least n_neighbors=8"
-    ):
-        index.set_params(n_candidates=7)
-        index.kneighbors(data.queries, 8, codes=data.codes)
-    with pytest.raises(ValueError, match="n_candidates"):
-        AsymmetricNeighbors(n_candidates=0).fit(data.bits, vectors=data.vectors)
-    with pytest.raises(ValueError, match="metric"):
-        AsymmetricNeighbors(metric="l1").fit(data.bits, vectors=data.vectors)
+        index.kneighbors(data.queries * np.nan)
     with pytest.raises(ValueError, match="0 sample"):
-        index.set_params(n_candidates=None).kneighbors(data.queries[:0])
+        index.kneighbors(data.queries[:0])
+    with pytest.raises(ValueError, match="metric"):
+        data.index(metric="l1")
+    with pytest.raises(ValueError, match="decoder must have codebook_ and offset_"):
+        index.fit(data.bits, decoder=None)
 
 
 def test_a_failed_addition_leaves_the_index_as_it_was(data):
-    index = data.index("vectors")
-    question = {"X": data.queries, "codes": data.codes}
-    expected = index.kneighbors(**question)
-    one, vector = data.bits[:1], data.vectors[:1]
+    index = data.index()
+    expected = index.kneighbors(data.queries)
     for message, arguments in [
-        ("inconsistent numbers", {"vectors": data.vectors[:2]}),
-        ("must be dense", {"vectors": sparse.csr_array(vector)}),
-        ("must be numbers", {"vectors": vector[0]}),
-        ("must be numbers", {"vectors": vector.astype(str)}),
-        ("these .n, ..5,..; both", {"vectors": vector[:, 1:]}),
-        ("have vectors and these have none", {}),
-        ("by the first partial_fit", {"vectors": vector, "decoder": data.decoder}),
+        ("by the first partial_fit", {"decoder": data.decoder}),
+        ("before have no ids", {"ids": [3]}),
+        ("before have no errors", {"errors": [3.0]}),
+        ("before have no labels", {"y": [3]}),
     ]:
         with pytest.raises(ValueError, match=message):
-            index.partial_fit(one, **arguments)
+            index.partial_fit(data.bits[:1], **arguments)
     decoder = data.codebook[1:], data.offset
     with pytest.raises(ValueError, match="21 bits, but the decoder is for 20 bits"):
         index.fit(data.bits, decoder=decoder)
-    np.testing.assert_array_equal(index.kneighbors(**question), expected)
+    np.testing.assert_array_equal(index.kneighbors(data.queries), expected)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_vectors_that_are_no_numbers_are_refused(data, value, method):
-    vectors = data.vectors.copy()
-    vectors[3, 1] = value
-    index = data.index()
-    before = index.n_samples_fit_
-    with pytest.raises(ValueError, match="Input vectors contains (NaN|infinity)"):
-        getattr(index, method)(data.bits, vectors=vectors)
-    assert index.n_samples_fit_ == before
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("metric", METRICS)
-def test_mapped_vectors_are_looked_at_where_they_are_read(
-    data, tmp_path, metric, value
-):
-    vectors = np.lib.format.open_memmap(
-        tmp_path / "vectors.npy", "w+", shape=data.vectors.shape
-    )
-    vectors[:] = data.vectors
-    vectors[-1] = value
-    index = AsymmetricNeighbors(3, metric=metric)
-    index.fit(data.bits, vectors=vectors)
-    with pytest.raises(ValueError, match=f"at position {N - 1} has no score: it hold"):
-        index.kneighbors(data.queries, codes=data.codes)
-    found = index.remove([N - 1]).kneighbors(data.queries, codes=data.codes)
-    expected = data.index(n_candidates=None, metric=metric).remove([N - 1])
-    expected = expected.kneighbors(data.queries, 3, codes=data.codes)
-    np.testing.assert_array_equal(found, expected)
-    nearest = expected[0][:, -1].min()
-    counts = map(len, index.radius_neighbors(data.queries, nearest)[0])
-    assert list(counts) == (expected[0] <= nearest).sum(axis=1).tolist()
-
-
-@pytest.mark.parametrize("by", ["vectors", "decoder"])
-def test_numbers_of_candidates_of_few_bits(data, by):
-    small = data.index(by, n_candidates=np.int8(127))
-    plain = data.index(by, n_candidates=127)
-    own = {"X": data.vectors, "own": True}
-    for options in (own, {"X": data.queries, "codes": data.codes}):
-        found, expected = small.kneighbors(**options), plain.kneighbors(**options)
-        np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.25, 2.0])
-def test_errors_are_added_to_scores(data, weight):
+def test_errors_are_added_to_squared_distances(data):
+    """A quarter of them."""
     errors = np.random.default_rng(0).integers(0, 9, N).astype(float)
-    index = AsymmetricNeighbors(7, error_weight=weight)
+    index = AsymmetricNeighbors(7)
     index.fit(data.bits, decoder=data.decoder, errors=errors)
-    added = {"added": weight * errors}
-    task = data.queries, data.decoded(), data.offset, "euclidean"
-    scores = scores_of_decoded(*task, **added)
+    scores = data.scores("euclidean", added=errors / 4)
     order = np.argsort(scores, axis=1, kind="stable")[:, :7]
     found = index.kneighbors(data.queries)
     np.testing.assert_array_equal(found[1], order)
     np.testing.assert_array_equal(found[0], np.take_along_axis(scores, order, axis=1))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_sum_of_entries_that_is_zero_has_the_number_0(metric):
+    """Not what rounding leaves of it, which would take more bytes for all codes."""
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(4, N_FEATURES))
+    decoder = SimpleNamespace(
+        codebook_=np.concatenate([half, -half]),
+        offset_=np.zeros(N_FEATURES),
+        n_bits_=8,
+        length_bits_=4,
+        distance_bits_=4,
+    )
+    bits = np.array([[*low, *low] for low in np.ndindex(2, 2, 2, 2)])
+    bits = np.concatenate([bits, np.eye(8, dtype=int)])
+    index = AsymmetricNeighbors(metric=metric).fit(bits, decoder=decoder)
+    levels = index._store["blocks"].levels
+    assert levels.shape[1] == 1
+    np.testing.assert_array_equal(levels[:, 0] == 0, np.arange(24) < 16)
+    zero = {"euclidean": 0, "cosine": 1}[metric]
+    found = index.kneighbors(np.zeros((1, N_FEATURES)), 16)
+    np.testing.assert_array_equal(found[0], np.full((1, 16), zero))
+    np.testing.assert_array_equal(found[1], [np.arange(16)])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_an_infinite_error_marks_a_vector_of_zeros(data, metric):
+    """Where directions are compared, whatever its code decodes to."""
+    errors = np.where(np.arange(N) % 3, 1.0, np.inf)
+    index = AsymmetricNeighbors(N, metric=metric)
+    if metric == "euclidean":
+        with pytest.raises(ValueError, match="infinity"):
+            index.fit(data.bits, decoder=data.decoder, errors=errors)
+        return
+    index.fit(data.bits, decoder=data.decoder, errors=errors)
+    expected = plain_distances(data.queries, data.decoded(), metric)
+    expected[:, ::3] = 1
+    found = np.empty_like(expected)
+    distances, positions = index.kneighbors(data.queries)
+    np.put_along_axis(found, positions, distances, axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_later_codes_may_have_larger_numbers(data):
@@ -457,8 +252,7 @@ def test_later_codes_may_have_larger_numbers(data):
     index.fit(data.bits[:200], decoder=data.decoder, errors=errors[:200])
     index.kneighbors(data.queries, 1)  # whose blocks are not those of later
     index.partial_fit(data.bits[200:], errors=errors[200:])
-    task = data.queries, data.decoded(), data.offset, "euclidean"
-    scores = scores_of_decoded(*task, added=errors / 4)
+    scores = data.scores("euclidean", added=errors / 4)
     order = np.argsort(scores, axis=1, kind="stable")
     found = index.kneighbors(data.queries)
     np.testing.assert_array_equal(found[1], order)
@@ -473,22 +267,17 @@ def test_later_codes_may_have_larger_numbers(data):
         ({"errors": -np.ones(N)}, "not below 0, got shape .* a least of -1.0"),
         ({"errors": np.ones((N, 1))}, "squared distances, of shape"),
         ({"errors": np.full(N, np.nan)}, "NaN"),
-        ({"errors": np.full(N, np.inf)}, "infinity"),
-        ({"errors": np.ones(N), "metric": "inner_product"}, "distances or angles"),
-        ({"errors": np.ones(N), "decoder": None}, "those of decoded codes"),
+        ({"errors": np.ones(N), "metric": "inner_product"}, "distances and angles"),
     ],
 )
 def test_errors_that_are_none(data, arguments, message):
-    arguments = {"decoder": data.decoder, **arguments}
     index = AsymmetricNeighbors(metric=arguments.pop("metric", "euclidean"))
-    if arguments["decoder"] is None:
-        arguments["vectors"] = data.vectors
     with pytest.raises(ValueError, match=message):
-        index.fit(data.bits, **arguments)
+        index.fit(data.bits, decoder=data.decoder, **arguments)
 
 
 def test_errors_are_for_all_codes_or_none(data):
-    index = AsymmetricNeighbors().fit(data.bits, decoder=data.decoder)
+    index = data.index()
     with pytest.raises(ValueError, match="before have no errors; give errors to fit"):
         index.partial_fit(data.bits, errors=np.ones(N))
     index.fit(data.bits, decoder=data.decoder, errors=np.ones(N))
@@ -498,25 +287,37 @@ def test_errors_are_for_all_codes_or_none(data):
 
 @pytest.mark.parametrize("radius", [np.nan, np.inf, "1"])
 def test_radii_that_are_none(data, radius):
-    index = AsymmetricNeighbors().fit(data.bits, decoder=data.decoder)
     with pytest.raises(ValueError, match="radius must be a finite number"):
-        index.radius_neighbors(data.queries, radius)
+        data.index().radius_neighbors(data.queries, radius)
 
 
-def test_bytes_are_counted(data):
-    index = AsymmetricNeighbors(metric="cosine").fit(data.bits, decoder=data.decoder)
-    words, levels, numbers = 8 * N, 3 * N, 8 * (data.codebook.size + N_FEATURES)
-    assert index.nbytes_ == words + levels + numbers
+@pytest.mark.parametrize("search_fraction", [1.0, 0.1])
+@pytest.mark.parametrize("metric", METRICS)
+def test_bytes_are_those_of_all_arrays(data, metric, search_fraction, monkeypatch):
+    """The same before and after the first search, unless it makes lists."""
+    monkeypatch.setattr(table_scan, "MIN_BLOCKS", 1)
+    rng = np.random.default_rng(0)
+    decoder = rng.normal(size=(3, 256, N_FEATURES)), np.zeros(N_FEATURES)
+    options = {"packed": True, "search_fraction": search_fraction}
+    index = AsymmetricNeighbors(metric=metric, **options)
+    codes = np.tile(pack_bits(data.bits), (9, 1))
+    index.fit(codes, decoder=decoder, ids=np.arange(len(codes)))
+    index.remove([3, 4]).partial_fit(codes[:1], ids=[3])
+    n_bytes = 3 if metric == "inner_product" else 7  # with those of levels
+    assert index._store["blocks"].nbytes == 6 * 512 * n_bytes
+    before, room = index.nbytes_, 2 * LINE  # in which blocks are aligned
+    assert 0 <= bytes_held(index) - before <= room
     index.kneighbors(data.queries)
-    if table_scan.is_fast():  # blocks of 512 codes, 3 bytes each and 3 of levels
-        assert index.nbytes_ == words + levels + numbers + 512 * 6
+    index.radius_neighbors(data.queries)
+    assert index.nbytes_ == before or search_fraction < 1
+    assert 0 <= bytes_held(index) - index.nbytes_ <= room
 
 
-def test_bytes_of_ids_and_of_room_to_grow_are_counted(data):
-    for ids in (np.arange(N), np.arange(N).astype(str)):
-        index = AsymmetricNeighbors().fit(data.bits, decoder=data.decoder, ids=ids)
-        index.remove(ids[3:5]).partial_fit(data.bits[:1], ids=ids[3:4])
-        assert index.nbytes_ == bytes_held(index)
+def test_bytes_of_ids_that_are_strings_are_counted(data):
+    ids = np.arange(N).astype(str)
+    index = AsymmetricNeighbors().fit(data.bits, decoder=data.decoder, ids=ids)
+    index.remove(ids[3:5]).partial_fit(data.bits[:1], ids=ids[3:4])
+    assert 0 <= bytes_held(index) - index.nbytes_ <= LINE
 
 
 def test_a_codebook_of_bytes_is_held_once(data, tmp_path):
@@ -536,56 +337,77 @@ def test_a_codebook_of_bytes_is_held_once(data, tmp_path):
         np.testing.assert_array_equal(one.kneighbors(data.queries), expected)
 
 
-@pytest.mark.parametrize("by", ["decoder", "vectors"])
-@pytest.mark.parametrize("n_candidates", [40, None])
-def test_balls(data, by, n_candidates):
-    """All within a radius, of all codes or of the candidates, with filters."""
-    limit = n_candidates or N
-    all_scores = data.expected(by, "euclidean", limit, limit)[0]
-    radius = float(np.median(all_scores))
-    index = data.index(by, n_candidates=n_candidates, radius=radius)
-    expected = data.expected(by, "euclidean", limit, limit)
-    found = index.radius_neighbors(data.queries, codes=data.codes)
-    graph = index.radius_neighbors_graph(
-        data.queries, mode="distance", codes=data.codes
-    )
-    for i, (scores, places) in enumerate(zip(*expected, strict=True)):
-        n_near = (scores <= radius).sum()
-        np.testing.assert_array_equal(found[1][i], places[:n_near])
-        np.testing.assert_allclose(found[0][i], scores[:n_near])
-        dense = np.zeros(N)
-        dense[places[:n_near]] = scores[:n_near]
-        np.testing.assert_allclose(graph[[i]].toarray()[0], dense)
+@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+def test_balls(data, metric):
+    """All within a radius, with filters, up to the largest distance of a pair."""
+    every = data.scores(metric)
     mask = np.random.default_rng(0).random(N) < 0.3
-    few = index.radius_neighbors(data.queries, codes=data.codes, mask=mask)[1]
-    expected = data.expected(by, "euclidean", limit, limit, np.flatnonzero(mask))
-    for own, scores, places in zip(few, *expected, strict=True):
-        np.testing.assert_array_equal(own, places[scores <= radius])
+    for radius in np.quantile(every, [0, 0.01, 0.5, 1], method="lower"):
+        index = data.index(metric=metric, radius=float(radius))
+        for options, may_find in (({}, True), ({"mask": mask}, mask)):
+            found = index.radius_neighbors(data.queries, **options)
+            scores, places = data.expected(metric, N, may_find)
+            for i, own in enumerate((scores <= radius).sum(axis=1)):
+                np.testing.assert_array_equal(found[1][i], places[i, :own])
+                np.testing.assert_array_equal(found[0][i], scores[i, :own])
+        graph = index.radius_neighbors_graph(data.queries, mode="distance")
+        within = np.where(every <= radius, every, 0)
+        np.testing.assert_array_equal(graph.toarray(), within)
+        assert graph.nnz == (every <= radius).sum()
 
 
 def test_balls_of_fitted_vectors_leave_themselves_out(data, monkeypatch):
     chunks = [slice(0, 7), slice(7, N)]
     monkeypatch.setattr(_asymmetric, "row_chunks", lambda *_: chunks)
-    index = AsymmetricNeighbors(radius=30).fit(data.bits, vectors=data.vectors)
-    every = index.radius_neighbors(data.vectors, return_distance=False)
-    others = index.radius_neighbors(return_distance=False)
+    index, vectors = data.index(radius=5), data.decoded()
+    every = index.radius_neighbors(vectors, return_distance=False)
+    others = index.radius_neighbors(vectors, return_distance=False, exclude_self=True)
     for i, (own, with_itself) in enumerate(zip(others, every, strict=True)):
         np.testing.assert_array_equal(own, with_itself[with_itself != i])
         assert i in with_itself
 
 
-@pytest.mark.parametrize("by", ["decoder", "vectors"])
-@pytest.mark.parametrize("n_candidates", [40, None])
-def test_the_largest_radius_finds_all(data, by, n_candidates):
-    """Beyond float32, and without a warning."""
-    index = data.index(by, n_candidates=n_candidates)
-    n_found = n_candidates or N
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_largest_radius_finds_all(data, metric):
+    """Beyond float32, and without a warning; one below all finds none."""
+    index = data.index(metric=metric)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = index.radius_neighbors(data.queries, 1e300, codes=data.codes)[1]
-        assert [len(set(own)) for own in found] == len(found) * [n_found]
-        none = index.radius_neighbors(data.queries, -1e300, codes=data.codes)[1]
-        assert [len(own) for own in none] == len(none) * [0]
+        found = index.radius_neighbors(data.queries, 1e300)[1]
+        assert [len(set(own)) for own in found] == len(found) * [N]
+        for radius in (-1e300, *([-1e-200] if metric != "inner_product" else [])):
+            none = index.radius_neighbors(data.queries, radius)[1]
+            assert [len(own) for own in none] == len(none) * [0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_largest_score_within_a_radius(metric, dtype):
+    """Of it and of its neighbours among the floats, by distances in float64."""
+    limits = np.finfo(dtype)
+    radii = [0.0, -0.0, 0.1, 0.3, 1 / 3, 2.0, 3, 16777217, 1e-22, 1e-30, 1e-200, 1e20]
+    radii += [1e39, 1e160, 1e300, float(limits.max), float(limits.tiny)]
+    radii += np.random.default_rng(0).lognormal(0, 20, 200).tolist()
+    for radius in [*radii, *(-radius for radius in radii)]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            score = largest_score(radius, metric, np.dtype(dtype))
+        assert score.dtype == dtype
+
+        def is_within(score, radius=radius):
+            if metric == "euclidean":
+                return score < 0 or np.sqrt(np.float64(score)) <= radius
+            return np.float64(score) <= np.float64(radius)
+
+        with np.errstate(over="ignore"):
+            above = np.nextafter(score, dtype(np.inf))
+        if metric == "euclidean" and radius < 0:
+            assert score < 0  # scores are not
+        elif score == limits.min:  # no score is as small
+            assert radius <= float(limits.min)
+        else:
+            assert is_within(score)
+            assert above == np.inf or not is_within(above)
 
 
 @pytest.mark.parametrize("block_bits", [1, 8])

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from decoded import numbers_of, rounded, scores_of_decoded
 from pandas import DataFrame
 from scipy import sparse
 from sklearn.base import clone
@@ -17,14 +16,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
-    Normalizer,
     StandardScaler,
     normalize,
 )
 
-from skhash import HashedNeighbors, PCAHash, SGHEncoder
+from skhash import AdditiveQuantizer, HashedNeighbors, PCAHash
 from skhash.datasets import load_digits_retrieval
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
     make_neighbor_recall_scorer,
     make_retrieval_scorer,
@@ -32,16 +30,12 @@ from skhash.metrics import (
     precision_at_k_score,
     true_neighbors,
 )
-from skhash.neighbors import (
-    AsymmetricNeighbors,
-    HammingNeighbors,
-    PrefixNeighbors,
-    asymmetric_scores,
-)
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.quantization import LinearDecoder
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
-SGH = SGHEncoder(21, max_epochs=1, random_state=0)
-REFINER = LinearDecoder(n_alternations=1, n_restarts=2)
+QUANTIZER = AdditiveQuantizer(3, n_alternations=1, n_restarts=2)
+METRICS = "euclidean", "inner_product", "cosine"
 
 
 @pytest.fixture(scope="module")
@@ -56,92 +50,179 @@ def data():
     )
 
 
-def by_vectors(k=5, **params):
-    """A search that compares the real vectors."""
-    index = AsymmetricNeighbors(k, **params)
-    return HashedNeighbors(ENCODER, index, keep_vectors=True)
+def by_vectors(rerank=400, encoder=ENCODER, **params):
+    """A search that compares vectors, all of them by default."""
+    return HashedNeighbors(encoder, rerank=rerank, vectors=True, **params)
 
 
-@pytest.mark.parametrize("index", [None, HammingNeighbors(7), PrefixNeighbors(4)])
-def test_without_reranking_it_is_encoding_and_search(data, index):
+def exact(queries, rows, metric):
+    """Return the distances of all pairs, as scikit-learn defines them, in float64."""
+    queries, rows = (np.asarray(part, dtype=float) for part in (queries, rows))
+    if metric == "inner_product":
+        return -queries @ rows.T
+    if metric == "cosine":
+        return 1 - normalize(queries) @ normalize(rows).T
+    return np.linalg.norm(queries[:, None] - rows, axis=2)
+
+
+@pytest.mark.parametrize("index", [None, HammingNeighbors(7)])
+def test_bits_are_searched_by_hamming_distance(data, index):
     encoder = RandomHyperplaneHash(200, random_state=0).fit(data.database)
-    by_hand = clone(index or HammingNeighbors()).fit(encoder.transform(data.database))
-    search = HashedNeighbors(encoder, index).fit(data.database)
+    by_hand = HammingNeighbors().fit(encoder.transform(data.database))
+    search = HashedNeighbors(encoder, index=index).fit(data.database)
     expected = by_hand.kneighbors(encoder.transform(data.query))
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
     fewer = search.kneighbors(data.query, 2, return_distance=False)
     np.testing.assert_array_equal(fewer, expected[1][:, :2])
     assert search.encoder_ is not encoder and search.index_ is not index
+    # The codes of fitted vectors are known.
+    expected = by_hand.kneighbors()
+    for X, options in ((None, {}), (data.database, {"exclude_self": True})):
+        np.testing.assert_array_equal(search.kneighbors(X, **options), expected)
 
 
-def test_all_candidates_by_vectors_are_the_true_neighbors(data):
-    search = by_vectors().fit(data.database)
-    expected = true_neighbors(data.query, data.database, 5)
-    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
-    own = true_neighbors(data.database, n_neighbors=5)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("encoder", [3, QUANTIZER, make_pipeline(PCA(12), QUANTIZER)])
+def test_bytes_are_those_of_a_quantizer(data, encoder, metric):
+    """Step by step, the same."""
+    search = HashedNeighbors(encoder, metric=metric).fit(data.database[:350])
+    search.partial_fit(data.database[350:])
+    rows, queries = data.database, data.query
+    if metric == "cosine":
+        rows, queries = normalize(rows), normalize(queries)
+    by_hand = AdditiveQuantizer(3) if encoder == 3 else clone(encoder)
+    by_hand.fit(rows[:350])
+    parts = rows[:350], rows[350:]
+    codes = np.concatenate([by_hand.transform(part) for part in parts])
+    quantizer, arguments = by_hand, {}
+    if encoder not in (3, QUANTIZER):
+        rows, queries = map(by_hand[0].transform, (rows, queries))
+        quantizer = by_hand[1]
+    if metric == "euclidean":
+        decoded = quantizer.inverse_transform(codes).astype(float)
+        arguments["errors"] = np.square(rows - decoded).sum(axis=1)
+    index = AsymmetricNeighbors(metric=metric, packed=True)
+    index.fit(codes, decoder=quantizer, **arguments)
+    np.testing.assert_array_equal(search.index_.packed_codes_, codes)
+    expected = index.kneighbors(queries)
+    found = search.kneighbors(data.query)
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_an_encoders_bits_may_be_searched_by_uncompressed_queries(data, metric):
+    """Its codes stay as they are."""
+    rows, queries = data.database, data.query
+    search = HashedNeighbors(ENCODER, metric=metric, index=AsymmetricNeighbors())
+    search.fit(rows)
+    if metric == "cosine":
+        rows, queries = normalize(rows), normalize(queries)
+    bits = clone(ENCODER).fit_transform(rows)
+    decoder = LinearDecoder(n_alternations=0).fit(rows, bits)
+    errors = decoder.reconstruction_error(rows, bits)
+    arguments = {"errors": errors} if metric == "euclidean" else {}
+    index = AsymmetricNeighbors(metric=metric).fit(bits, decoder=decoder, **arguments)
+    expected = index.kneighbors(queries)
+    found = search.kneighbors(data.query)
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("encoder", [3, ENCODER])
+def test_all_vectors_reranked_are_the_true_neighbors(data, encoder, metric):
+    search = by_vectors(encoder=encoder, metric=metric).fit(data.database)
+    expected = true_neighbors(data.query, data.database, 5, metric=metric)
+    distances, found = search.kneighbors(data.query)
+    np.testing.assert_array_equal(found, expected)
+    scores = np.take_along_axis(exact(data.query, data.database, metric), found, 1)
+    np.testing.assert_allclose(distances, scores, rtol=1e-9, atol=1e-12)
+    own = true_neighbors(data.database, n_neighbors=5, metric=metric)
     np.testing.assert_array_equal(search.kneighbors()[1], own)
+    again = search.kneighbors(data.database, exclude_self=True)[1]
+    np.testing.assert_array_equal(again, own)
+    radius = np.median(distances)
+    balls = search.radius_neighbors(data.query, radius)
+    scores = exact(data.query, data.database, metric)
+    for own, ball in zip(scores, balls[1], strict=True):
+        order = np.argsort(own, kind="stable")
+        sure = np.abs(own[order] - radius) > 1e-9
+        inside = order[(own[order] <= radius) & sure]
+        np.testing.assert_array_equal(ball[np.isin(ball, inside)], inside)
+        assert len(ball) - len(inside) <= np.count_nonzero(~sure)
 
 
-@pytest.mark.parametrize("front", [FunctionTransformer(), PCA(12)])
-@pytest.mark.parametrize("normalize", [False, True])
-def test_the_decoder_is_that_of_the_encoder(data, normalize, front):
-    """A codebook of the last step is in its space, and so are the queries."""
-    encoder = SGHEncoder(21, max_epochs=1, normalize=normalize, random_state=0)
-    encoder = make_pipeline(front, encoder) if isinstance(front, PCA) else encoder
-    search = HashedNeighbors(encoder, AsymmetricNeighbors(), decoder="encoder")
-    search.fit(data.database)
-    front = clone(front).fit(data.database)
-    rows, queries = map(front.transform, (data.database, data.query))
-    fitted = search.encoder_[-1] if isinstance(front, PCA) else search.encoder_
-    scores = asymmetric_scores(queries, fitted.transform(rows), fitted)
-    expected = np.argsort(scores, axis=1, kind="stable")[:, :5]
-    np.testing.assert_array_equal(search.kneighbors(data.query)[1], expected)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("encoder", [3, ENCODER, make_pipeline(PCA(12), ENCODER)])
+def test_the_nearest_codes_are_reranked(data, encoder, metric):
+    search = by_vectors(30, encoder, metric=metric)
+    search.fit(data.database[:300]).partial_fit(data.database[300:])
+    by_codes = HashedNeighbors(encoder, n_neighbors=30, metric=metric)
+    by_codes.fit(data.database[:300]).partial_fit(data.database[300:])
+    mask = np.random.default_rng(0).random(400) < 0.7
+    for options in ({}, {"mask": mask}):
+        few = by_codes.kneighbors(data.query, return_distance=False, **options)
+        scores = np.full((30, 400), np.inf)
+        values = exact(data.query, data.database, metric)
+        np.put_along_axis(scores, few, np.take_along_axis(values, few, 1), 1)
+        expected = np.argsort(scores, axis=1, kind="stable")[:, :5]
+        distances, found = search.kneighbors(data.query, **options)
+        np.testing.assert_array_equal(found, expected)
+        values = np.take_along_axis(scores, found, 1)
+        np.testing.assert_allclose(distances, values, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="rerank=30 must be at least n_neighbors=31"):
+        search.kneighbors(data.query, 31)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "inner_product", "cosine"])
-@pytest.mark.parametrize("n_candidates", [None, 60])
-def test_by_default_it_fits_a_decoder(data, metric, n_candidates):
-    """Candidates by Hamming distance need codes near those of the encoder."""
-    index = AsymmetricNeighbors(metric=metric, n_candidates=n_candidates)
-    search = HashedNeighbors(ENCODER, index).fit(data.database)
-    encoder = clone(ENCODER).fit(data.database)
-    options = {"n_alternations": 1} if n_candidates else {"start": "residual"}
-    decoder = LinearDecoder(**options)
-    decoder.fit(data.database, encoder.transform(data.database))
-
-    def coded(rows):
-        bits = decoder.refine(rows, encoder.transform(rows))
-        errors = decoder.reconstruction_error(rows, bits)
-        return {"X": bits, "errors": errors} if metric == "euclidean" else {"X": bits}
-
-    by_hand = clone(index).fit(**coded(data.database), decoder=decoder)
-    by_hand.partial_fit(**coded(data.database[:50] + 1))
-    search.partial_fit(data.database[:50] + 1)
-    expected = by_hand.kneighbors(data.query, codes=encoder.transform(data.query))
-    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
+def test_no_option_changes_the_codes(data):
+    """Neither how many are re-ranked nor the index."""
+    plain = HashedNeighbors(ENCODER).fit(data.database).index_.packed_codes_
+    for search in (
+        by_vectors(20),
+        HashedNeighbors(ENCODER, index=AsymmetricNeighbors(search_fraction=0.5)),
+        by_vectors(20, index=AsymmetricNeighbors()),
+    ):
+        found = search.fit(data.database).index_.packed_codes_
+        np.testing.assert_array_equal(found, plain)
 
 
-@pytest.mark.parametrize("decoder", [None, REFINER])
-@pytest.mark.parametrize("encoder", [ENCODER, SGH], ids=["random", "SGH"])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_codes_decode_to_the_rows_that_the_encoder_sees(data, encoder, decoder, metric):
-    """The same as scaling rows before, wherever they are scaled."""
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"rerank": 10}, "rerank=10 and vectors=None: .* given together"),
+        ({"vectors": True}, "rerank=None and vectors=True"),
+        ({"index": AsymmetricNeighbors(metric="cosine")}, "metric='cosine', and the"),
+        ({"encoder": 2, "index": HammingNeighbors()}, "no Hamming distances"),
+        ({"encoder": 0}, "'encoder' parameter"),
+        ({"metric": "manhattan"}, "'metric' parameter"),
+    ],
+)
+def test_parameters_that_do_not_go_together(data, params, message):
+    search = HashedNeighbors(ENCODER).fit(data.database)
+    before = search.kneighbors(data.query)
+    with pytest.raises(ValueError, match=message):
+        clone(search).set_params(**params).fit(data.database)
+    with pytest.raises(ValueError, match=message):
+        search.set_params(**params).fit(data.database[:50])
+    params = {"encoder": ENCODER, "rerank": None, "vectors": None, "index": None}
+    search.set_params(**params, metric="euclidean")  # all or nothing
+    np.testing.assert_array_equal(search.kneighbors(data.query), before)
+    search.rerank = 10
+    with pytest.raises(ValueError, match="fit it with vectors=True"):
+        search.kneighbors(data.query)
+
+
+@pytest.mark.parametrize("encoder", [ENCODER, 3])
+def test_scaled_rows_are_those_of_the_cosine(data, encoder):
+    """The same as scaling rows before."""
     norms = np.random.default_rng(0).lognormal(size=len(data.database))[:, None]
     X, query = data.database * norms, data.query * norms[: len(data.query)]
-    index = AsymmetricNeighbors(metric=metric)
-    by_hand = HashedNeighbors(encoder, index, decoder=decoder)
-    scores, expected = by_hand.fit(normalize(X)).kneighbors(normalize(query))
-    own = by_hand.kneighbors(normalize(X), own=True, return_distance=False)
-    within = clone(encoder).set_params(normalize=True)
-    frozen = FrozenEstimator(clone(within).fit(X))
-    steps = make_pipeline(Normalizer(), encoder)
-    for same in (within, frozen, steps, make_pipeline("passthrough", within)):
-        search = HashedNeighbors(same, index, decoder=decoder).fit(X)
-        found = search.kneighbors(query)
-        np.testing.assert_allclose(found[0], scores, rtol=1e-3, atol=1e-5)
-        assert (found[1] == expected).mean() > 0.98  # the rest are ties of rounding
-        positions = search.kneighbors(X, own=True, return_distance=False)
-        assert (positions == own).mean() > 0.98
+    search = HashedNeighbors(encoder, metric="cosine").fit(X)
+    for other in ("cosine", "euclidean"):
+        by_hand = HashedNeighbors(encoder, metric=other).fit(normalize(X))
+        found, expected = search.kneighbors(query), by_hand.kneighbors(normalize(query))
+        assert (found[1] == expected[1]).mean() > 0.98  # the rest are ties of rounding
 
 
 def test_the_score_of_codes(data):
@@ -154,22 +235,21 @@ def test_the_score_of_codes(data):
     assert search.score(data.query, data.query_labels) == expected
     scorer = make_retrieval_scorer()
     assert scorer(search, data.query, data.query_labels) == expected
-    assert not hasattr(HashedNeighbors(ENCODER, PrefixNeighbors()), "score")
 
 
-@pytest.mark.parametrize("n_candidates", [None, 40])
+@pytest.mark.parametrize("rerank", [None, 40])
 @pytest.mark.parametrize("labels", ["classes", "several"])
-def test_the_score_is_that_of_what_is_found(data, labels, n_candidates):
+def test_the_score_is_that_of_what_is_found(data, labels, rerank):
     y, query_labels = data.database_labels, data.query_labels
     if labels == "several":
         y, query_labels = (
             np.column_stack([np.eye(70, dtype=int)[7 * own], own % 2])
             for own in (y, query_labels)
         )
-    index = AsymmetricNeighbors(n_candidates=n_candidates)
-    search = HashedNeighbors(ENCODER, index).fit(data.database, y)
+    search = HashedNeighbors(QUANTIZER, rerank=rerank, vectors=bool(rerank))
+    search.fit(data.database, y)
     search.remove([3, 5])
-    k = n_candidates or len(y) - 2
+    k = rerank or len(y) - 2
     found = search.kneighbors(data.query, k, return_distance=False)
     live, expected = search.index_.live_, []
     for own, positions in zip(query_labels, found, strict=True):
@@ -189,7 +269,7 @@ def test_the_score_is_that_of_what_is_found(data, labels, n_candidates):
 
 @pytest.mark.parametrize("kind", ["bsr", "coo", "csc", "dia", "dok", "lil"])
 def test_the_score_of_sparse_queries(data, kind):
-    search = HashedNeighbors(ENCODER, AsymmetricNeighbors())
+    search = HashedNeighbors(ENCODER, index=AsymmetricNeighbors())
     search.fit(data.database, data.database_labels)
     expected = search.score(data.query, data.query_labels)
     for make in sparse.csr_array, sparse.csr_matrix:
@@ -198,20 +278,20 @@ def test_the_score_of_sparse_queries(data, kind):
 
 
 @pytest.mark.parametrize("removed", [[], [3, 5]])
-@pytest.mark.parametrize("keep_vectors", [False, True])
+@pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("several", [False, True])
-def test_rows_of_the_index_leave_themselves_out(data, several, keep_vectors, removed):
+def test_rows_of_the_index_leave_themselves_out(data, several, vectors, removed):
     X, y = data.database[:120], data.database_labels[:120]
     y = np.column_stack([np.eye(10, dtype=int)[y], y % 2]) if several else y
-    index = AsymmetricNeighbors(n_candidates=30 if keep_vectors else None)
-    search = HashedNeighbors(ENCODER, index, keep_vectors=keep_vectors).fit(X, y)
+    rerank = 30 if vectors else None
+    search = HashedNeighbors(QUANTIZER, rerank=rerank, vectors=vectors).fit(X, y)
     search.remove(removed)
     rest = np.delete(np.arange(len(X)), removed)
     expected = []
     for i in rest:
         others = np.setdiff1d(rest, [i])
         relevant = (y[i] & y).any(axis=1) if several else y == y[i]
-        k = 30 if keep_vectors else len(others)
+        k = 30 if vectors else len(others)
         found = search.kneighbors(X[[i]], k, ids=others, return_distance=False)[0]
         precisions = np.cumsum(relevant[found]) / np.arange(1, k + 1)
         most = min(relevant[others].sum(), k)
@@ -222,19 +302,17 @@ def test_rows_of_the_index_leave_themselves_out(data, several, keep_vectors, rem
 
 
 @pytest.mark.parametrize("front", [None, StandardScaler()])
-@pytest.mark.parametrize("n_candidates", [None, 30, 15])
-def test_neighbor_recall_is_that_of_the_search(data, front, n_candidates):
-    index = AsymmetricNeighbors(metric="cosine", n_candidates=n_candidates)
-    params = {"keep_vectors": True, "decoder": REFINER} if n_candidates else {}
-    search = make_pipeline(front, HashedNeighbors(ENCODER, index, **params))
+@pytest.mark.parametrize("rerank", [None, 30, 15])
+def test_neighbor_recall_is_that_of_the_search(data, front, rerank):
+    params = {"metric": "cosine", "rerank": rerank, "vectors": bool(rerank)}
+    search = make_pipeline(front, HashedNeighbors(QUANTIZER, **params))
     search.fit(data.database)
     X = data.train[-200:]
     rows = X if front is None else search[:-1].transform(X)
-    parts = {"encoder": FrozenEstimator(search[-1].encoder_)}
-    parts["decoder"] = FrozenEstimator(search[-1].decoder_)
-    by_hand = clone(search[-1]).set_params(**parts).fit(rows)
-    k = min(20, n_candidates or 20)
-    found = by_hand.kneighbors(rows, k, own=True, return_distance=False)
+    frozen = FrozenEstimator(search[-1].encoder_)
+    by_hand = clone(search[-1]).set_params(encoder=frozen).fit(rows)
+    k = min(20, rerank or 20)
+    found = by_hand.kneighbors(rows, k, exclude_self=True, return_distance=False)
     truth = true_neighbors(X, n_neighbors=10, metric="cosine")
     shares = [len(set(a) & set(b)) / 10 for a, b in zip(found, truth, strict=True)]
     recall = make_neighbor_recall_scorer(10, 20, metric="cosine")
@@ -254,7 +332,7 @@ def test_scorers_see_encoder_and_index(data, scoring):
     plain = make_pipeline(StandardScaler(), ENCODER, index)
     values = cross_val_score(plain, X, y, cv=2, scoring=scorer)
     for search in (
-        HashedNeighbors(make_pipeline(StandardScaler(), ENCODER), index),
+        HashedNeighbors(make_pipeline(StandardScaler(), ENCODER), index=index),
         make_pipeline(StandardScaler(), HashedNeighbors(ENCODER)),
     ):
         found = cross_val_score(search, X, y, cv=2, scoring=scorer)
@@ -277,46 +355,42 @@ def test_a_grid_search_over_the_encoder(data):
     assert 0.1 < scores[0] < scores[1] < 1
 
 
+def test_a_grid_search_over_bytes_and_metrics(data):
+    grid = {"encoder": [1, 4], "metric": ["euclidean", "cosine"]}
+    scoring = make_neighbor_recall_scorer(5, 10)
+    search = GridSearchCV(HashedNeighbors(), grid, scoring=scoring, cv=2)
+    search.fit(data.database)
+    assert search.best_params_["encoder"] == 4
+
+
 def test_asymmetric_neighbors_of_the_fitted_vectors(data):
-    search = HashedNeighbors(ENCODER, AsymmetricNeighbors()).fit(data.database)
-    with pytest.raises(ValueError, match="X=None asks for .* own=True"):
+    search = HashedNeighbors(QUANTIZER).fit(data.database)
+    with pytest.raises(ValueError, match="X=None asks for .* exclude_self=True"):
         search.kneighbors()
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        search.kneighbors(data.query, own=True)
+        search.kneighbors(data.query, exclude_self=True)
     scores, positions = search.kneighbors(data.database, 6)
-    own = search.kneighbors(data.database, own=True)
+    own = search.kneighbors(data.database, exclude_self=True)
     for i in range(len(data.database)):
         other = positions[i] != i
         np.testing.assert_array_equal(own[1][i], positions[i][other][:5])
         np.testing.assert_array_equal(own[0][i], scores[i][other][:5])
 
 
-@pytest.mark.parametrize("by", ["codes", "decoder", "vectors"])
-def test_rows_are_added_and_the_encoder_stays(data, by):
-    encoder = clone(ENCODER).fit(data.train)
-    frozen = FrozenEstimator(encoder)
-    index = AsymmetricNeighbors(5, n_candidates=20)
-    index = HammingNeighbors(5) if by == "codes" else index
-    search = HashedNeighbors(frozen, index, keep_vectors=by == "vectors")
+@pytest.mark.parametrize("encoder", [ENCODER, QUANTIZER])
+@pytest.mark.parametrize("vectors", [None, True])
+def test_rows_are_added_and_the_encoder_stays(data, encoder, vectors):
+    frozen = FrozenEstimator(clone(encoder).fit(data.train))
+    params = {"rerank": vectors and 20, "vectors": vectors}
+    search = HashedNeighbors(frozen, **params)
     search.partial_fit(data.database[:250])
     search.partial_fit(data.database[250:251]).partial_fit(data.database[251:])
     assert search.encoder_ is frozen
-    arguments, codes = {}, encoder.transform(data.database)
-    if by == "vectors":
-        arguments["vectors"] = data.database
-    if by == "decoder":  # it is that of the first call
-        decoder = LinearDecoder(n_alternations=1)
-        arguments["decoder"] = decoder.fit(data.database[:250], codes[:250])
-        codes = decoder.refine(data.database, codes)
-        arguments["errors"] = decoder.reconstruction_error(data.database, codes)
-    by_hand = clone(index).fit(codes, **arguments)
-    question = {"X": encoder.transform(data.query)}
-    if by != "codes":
-        question = {"X": data.query, "codes": question["X"]}
-    expected = by_hand.kneighbors(**question)
+    at_once = HashedNeighbors(frozen, **params).fit(data.database)
+    expected = at_once.kneighbors(data.query)
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)
     radius = expected[0][0, -1]
-    expected = by_hand.radius_neighbors(**question, radius=radius)
+    expected = at_once.radius_neighbors(data.query, radius)
     found = search.radius_neighbors(data.query, radius)
     for own, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(np.hstack(own), np.hstack(theirs))
@@ -325,8 +399,8 @@ def test_rows_are_added_and_the_encoder_stays(data, by):
 
 def test_queries_are_encoded_only_where_their_codes_are_compared(data):
     """An encoder that cannot encode is seen there, and nowhere else."""
-    decoded = HashedNeighbors(ENCODER, AsymmetricNeighbors(5)).fit(data.database)
-    ranked = by_vectors(n_candidates=20).fit(data.database)
+    decoded = HashedNeighbors(ENCODER, index=AsymmetricNeighbors()).fit(data.database)
+    ranked = by_vectors(20).fit(data.database)
     expected = decoded.kneighbors(data.query)
     for search in (decoded, ranked):
         del search.encoder_.components_
@@ -379,7 +453,9 @@ def test_text_in_a_pipeline(kind):
     words = ["hash", "code", "bit", "near", "far", "query", "index"]
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(words, 6)) for _ in range(60)]
-    search = make_pipeline(TfidfVectorizer(), HashedNeighbors(ENCODER, kind(3)))
+    search = make_pipeline(
+        TfidfVectorizer(), HashedNeighbors(ENCODER, n_neighbors=3, index=kind())
+    )
     search.fit(texts)
     X = search[:-1].transform(texts)
     assert sparse.issparse(X)
@@ -388,17 +464,20 @@ def test_text_in_a_pipeline(kind):
     if kind is HammingNeighbors:
         expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
     else:
-        decoder = LinearDecoder(start="residual").fit(X, bits)
-        index = AsymmetricNeighbors(3).fit(decoder.refine(X, bits), decoder=decoder)
+        decoder = LinearDecoder(n_alternations=0).fit(X, bits)
+        errors = decoder.reconstruction_error(X, bits)
+        index = AsymmetricNeighbors(3).fit(bits, decoder=decoder, errors=errors)
         expected = index.kneighbors(X)[1]
     np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
-    inside = HashedNeighbors(make_pipeline(TfidfVectorizer(), ENCODER), kind(3))
+    inside = HashedNeighbors(
+        make_pipeline(TfidfVectorizer(), ENCODER), n_neighbors=3, index=kind()
+    )
     np.testing.assert_array_equal(inside.fit(texts).kneighbors(texts)[1], expected)
 
 
 @pytest.mark.parametrize("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
 def test_its_own_number_of_neighbors_comes_first(data, index):
-    search = HashedNeighbors(ENCODER, index, n_neighbors=4).fit(data.database)
+    search = HashedNeighbors(ENCODER, index=index, n_neighbors=4).fit(data.database)
     found = (search.kneighbors(data.query, n)[1] for n in (None, 4))
     np.testing.assert_array_equal(*found)
     with pytest.raises(ValueError, match="'n_neighbors' parameter"):
@@ -406,8 +485,8 @@ def test_its_own_number_of_neighbors_comes_first(data, index):
 
 
 def test_clones_pickles_and_parameters(data):
-    search = by_vectors(n_candidates=100)
-    search.set_params(encoder__n_bits=30, index__n_neighbors=2).fit(data.database)
+    search = by_vectors(100)
+    search.set_params(encoder__n_bits=30, n_neighbors=2).fit(data.database)
     expected = search.kneighbors(data.query)
     assert expected[1].shape[1] == 2 and search.encoder_.n_bits == 30
     copied = pickle.loads(pickle.dumps(search))
@@ -423,25 +502,27 @@ def test_a_memory_map_stays_one(data, tmp_path):
     assert np.shares_memory(search.index_._store["vectors"], mapped)
 
 
-def test_a_fitted_encoder_stays_as_it_is(data, monkeypatch, capsys):
-    encoder, decoder = clone(ENCODER).fit(data.train), clone(REFINER)
-    decoder.fit(data.train, encoder.transform(data.train))
-    expected = HashedNeighbors(encoder, AsymmetricNeighbors(), decoder=decoder)
-    expected = expected.fit(data.train)
-    for cls in (RandomHyperplaneHash, LinearDecoder):
-        monkeypatch.setattr(cls, "fit", None)
-    frozen = {"encoder": FrozenEstimator(encoder), "decoder": FrozenEstimator(decoder)}
-    search = HashedNeighbors(**frozen, index=AsymmetricNeighbors(), verbose=True)
-    search.fit(data.train)
+def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):
+    quantizer = clone(QUANTIZER).fit(data.train)
+    expected = HashedNeighbors(QUANTIZER).fit(data.train)
+    monkeypatch.setattr(AdditiveQuantizer, "fit", None)
+    search = HashedNeighbors(FrozenEstimator(quantizer), verbose=True).fit(data.train)
     answers = (one.kneighbors(data.query) for one in (search, expected))
     np.testing.assert_array_equal(*answers)
     steps = capsys.readouterr().out.splitlines()
     assert [line.split(": ", 1)[1] for line in steps] == [
-        "encoder, RandomHyperplaneHash as it is",
-        "decoder of the codes",
+        "encoder, AdditiveQuantizer as it is",
         "codes of all rows",
         "done",
     ]
+
+
+def test_a_copy_of_the_vectors_is_kept(data):
+    X = data.database.copy()
+    search = by_vectors(20).fit(X)
+    expected = search.kneighbors(data.query)
+    X[:] = 0
+    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
 
 
 @pytest.fixture
@@ -450,15 +531,10 @@ def file(data, tmp_path):
     return tmp_path / "vectors.npy"
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{}, {"decoder": REFINER}, {"decoder": REFINER, "encoder__normalize": True}],
-    ids=["codes", "decoder", "cosine"],
-)
-def test_a_file_of_vectors_is_used_where_it_lies(data, file, tmp_path, params):
-    by_copy = clone(by_vectors(n_candidates=50)).set_params(**params)
-    by_copy.set_params(index__metric="cosine" if len(params) > 1 else "euclidean")
-    by_file = clone(by_copy).set_params(keep_vectors=file).fit(data.database)
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_file_of_vectors_is_used_where_it_lies(data, file, tmp_path, metric):
+    by_copy = by_vectors(50, metric=metric)
+    by_file = clone(by_copy).set_params(vectors=file).fit(data.database)
     expected = by_copy.fit(data.database).kneighbors(data.query)
 
     def check(search):
@@ -485,13 +561,13 @@ def test_a_file_of_vectors_is_used_where_it_lies(data, file, tmp_path, params):
 
 
 def test_another_file_of_vectors_is_refused(data, file, tmp_path):
-    search = by_vectors(n_candidates=50).set_params(keep_vectors=str(file))
+    search = by_vectors(50).set_params(vectors=str(file))
     with pytest.raises(ValueError, match="has 400 rows, and X 399"):
         search.fit(data.database[1:])
     assert not hasattr(search, "encoder_")
     other = data.database.copy()
     other[7] *= 1.01
-    with pytest.raises(ValueError, match="other rows than X, .* in rows 0 to 399"):
+    with pytest.raises(ValueError, match="other rows than X, in rows 0 to 399"):
         search.fit(other)
     search.fit(data.database).save(tmp_path / "index")
     np.save(file, other)
@@ -509,63 +585,3 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
         HashedNeighbors.load(tmp_path / "index")
     with pytest.raises(FileNotFoundError, match=r"no file .*vectors\.npy"):
         search.fit(other)
-
-
-def test_codes_are_refined_for_the_search(data):
-    X, encoder = data.database, PCAHash(16)
-    refiner = LinearDecoder(n_alternations=3, n_restarts=4)
-    search = HashedNeighbors(encoder, AsymmetricNeighbors(10), decoder=refiner)
-    search.fit(X[:300]).partial_fit(X[300:])
-    # Step by step, the same.
-    encoder = clone(encoder).fit(X[:300])
-    decoder = clone(refiner).fit(X[:300], encoder.transform(X[:300]))
-    np.testing.assert_array_equal(search.decoder_.codebook_, decoder.codebook_)
-    refined = decoder.refine(X, encoder.transform(X))
-    errors = 0.25 * decoder.reconstruction_error(X, refined)
-    decoded = decoder.inverse_transform(refined)
-    task = data.query, decoded, decoder.offset_, "euclidean"
-    numbers = numbers_of(decoded, decoder.offset_, False, errors)
-    numbers = rounded(numbers, decoder.distance_bits_)
-    scores = scores_of_decoded(*task, numbers=numbers)
-    found = search.kneighbors(data.query)[1]
-    np.testing.assert_array_equal(
-        found, np.argsort(scores, axis=1, kind="stable")[:, :10]
-    )
-
-
-@pytest.mark.parametrize("params", [{"decoder": REFINER}, {"keep_vectors": True}])
-def test_what_compares_vectors_needs_an_asymmetric_search(data, params):
-    (name,) = params
-    with pytest.raises(ValueError, match=f"{name} says .* HammingNeighbors compares"):
-        HashedNeighbors(ENCODER, **params).fit(data.database)
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("encoder", [ENCODER, make_pipeline(PCA(12), ENCODER)])
-def test_a_decoder_finds_candidates_that_are_compared_by_vectors(data, encoder, metric):
-    index = AsymmetricNeighbors(5, metric=metric, n_candidates=30)
-    search = HashedNeighbors(encoder, index, decoder=REFINER, keep_vectors=True)
-    search.fit(data.database[:300]).partial_fit(data.database[300:])
-    by_codes = AsymmetricNeighbors(30, metric=metric)
-    by_codes = HashedNeighbors(encoder, by_codes, decoder=REFINER)
-    by_codes.fit(data.database[:300]).partial_fit(data.database[300:])
-    candidates = by_codes.kneighbors(data.query, return_distance=False)
-    rows, queries = data.database, data.query
-    if encoder is not ENCODER:
-        rows, queries = map(search.encoder_[0].transform, (rows, queries))
-    scores, positions = search.kneighbors(data.query)
-    for query, few, own, found in zip(
-        queries, candidates, scores, positions, strict=True
-    ):
-        few = np.sort(few)
-        if metric == "euclidean":
-            exact = np.square(rows[few].astype(float) - query).sum(axis=1)
-        else:
-            exact = 1 - normalize(rows[few]) @ normalize(query[None])[0]
-        order = np.argsort(exact, kind="stable")[:5]
-        np.testing.assert_array_equal(found, few[order])
-        np.testing.assert_allclose(own, exact[order], rtol=1e-4, atol=1e-6)
-    own = search.kneighbors(data.database, own=True, return_distance=False)
-    assert (own != np.arange(len(data.database))[:, None]).all()
-    with pytest.raises(ValueError, match="says how many: set its n_candidates"):
-        search.set_params(index__n_candidates=None).fit(data.database)

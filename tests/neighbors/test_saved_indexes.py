@@ -20,8 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import skhash
 from skhash import HashedNeighbors, ITQHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits
-from skhash.linear import LinearDecoder
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, PrefixNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.neighbors.search.pruned import Clusters
 from skhash.persistence.estimators import FILE
 
@@ -30,7 +29,6 @@ BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
 QUERIES = RNG.integers(0, 2, (7, 70), dtype=np.uint8)
 IDS = np.array([f"code {i}" for i in range(300)])
 CODEBOOK = RNG.normal(size=(70, 5)), RNG.normal(size=5)
-VECTORS = BITS @ CODEBOOK[0] + CODEBOOK[1]
 ASKED = QUERIES @ CODEBOOK[0] + RNG.normal(size=(7, 5))
 # Rows of a search.
 X = RNG.normal(size=(200, 12)) @ RNG.normal(size=(12, 12))
@@ -48,25 +46,24 @@ def make_codes(**params):
 
 
 def make_asymmetric(metric="euclidean", **what):
-    index = AsymmetricNeighbors(4, metric=metric, n_candidates=40, n_jobs=1)
+    index = AsymmetricNeighbors(4, metric=metric, n_jobs=1)
     return index.fit(BITS, BITS[:, 0], ids=IDS, **what).remove(IDS[:9])
 
 
-def make_search(encoder=None, index=None, **params):
-    index = AsymmetricNeighbors(4, n_jobs=1) if index is None else index
+def make_search(encoder=None, **params):
     encoder = ITQHash(9, random_state=0) if encoder is None else encoder
+    search = HashedNeighbors(encoder, n_neighbors=4, n_jobs=1, **params)
     ids = IDS[: len(X)]
-    search = HashedNeighbors(encoder, index, **params).fit(
-        X, np.arange(200) % 3, ids=ids
-    )
-    search.remove(ids[:9])
-    return search
+    return search.fit(X, np.arange(200) % 3, ids=ids).remove(ids[:9])
 
 
 BLOCKS = SimpleNamespace(
     codebook_=RNG.normal(size=(9, 256, 5)), offset_=CODEBOOK[1], n_bits_=70
 )
-CANDIDATES = AsymmetricNeighbors(4, n_candidates=40, n_jobs=1)
+BY_DECODER, BY_VECTORS = (
+    {"index": AsymmetricNeighbors()},
+    {"rerank": 40, "vectors": True},
+)
 MAKERS = {
     "codes": make_codes,
     "clusters": lambda: make_codes(algorithm="pruned"),
@@ -74,14 +71,13 @@ MAKERS = {
     "inner products": lambda: make_asymmetric("inner_product", decoder=CODEBOOK),
     "cosine": lambda: make_asymmetric("cosine", decoder=CODEBOOK),
     "blocks": lambda: make_asymmetric(decoder=BLOCKS),
-    "vectors": lambda: make_asymmetric(vectors=VECTORS),
-    "search of codes": lambda: make_search(index=HammingNeighbors(4, n_jobs=1)),
-    "search": lambda: make_search(
-        decoder=LinearDecoder(n_alternations=2, n_restarts=3)
-    ),
-    "search of vectors": lambda: make_search(index=CANDIDATES, keep_vectors=True),
+    "search of codes": make_search,
+    "search": lambda: make_search(**BY_DECODER),
+    "search of bytes": lambda: make_search(2, metric="cosine"),
+    "search of vectors": lambda: make_search(**BY_VECTORS),
+    "search of bytes and vectors": lambda: make_search(2, **BY_VECTORS),
     "search of a trained encoder": lambda: make_search(
-        SGHEncoder(9, max_epochs=1, random_state=0, normalize=True), CANDIDATES
+        SGHEncoder(9, max_epochs=1, random_state=0, normalize=True), **BY_DECODER
     ),
     "frozen": lambda: make_search(FrozenEstimator(ITQHash(9, random_state=1).fit(X))),
 }
@@ -96,7 +92,7 @@ def answers(estimator):
         found = index.kneighbors(QUERIES, return_ids=True)
         found += tuple(map(np.concatenate, index.radius_neighbors(QUERIES)))
     else:
-        found = index.kneighbors(ASKED, codes=QUERIES, return_ids=True)
+        found = index.kneighbors(ASKED, return_ids=True)
     return [*found, index.packed_codes_, index.live_, index.ids_, index.y_]
 
 
@@ -111,13 +107,9 @@ def change(estimator):
     ids = np.char.add(IDS[:50], " more")
     if hasattr(estimator, "index_"):
         estimator.partial_fit(MORE, np.arange(50) % 3, ids=ids)
-        estimator.index_.remove(IDS[100:120])
-        return estimator
-    columns = {"ids": ids}
-    if hasattr(estimator, "vectors_"):
-        columns["vectors"] = VECTORS[:50]
+        return estimator.remove(IDS[100:120])
     labels = BITS[:50, 0] if estimator.y_.ndim == 1 else BITS[:50, :3]
-    estimator.partial_fit(BITS[:50], labels, **columns)
+    estimator.partial_fit(BITS[:50], labels, ids=ids)
     return estimator.remove(IDS[100:120])
 
 
@@ -166,15 +158,16 @@ def test_loaded_changed_and_saved_again(path, options, tmp_path):
 
 def test_an_open_map_outlives_its_file(path):
     loaded = load(path, mmap=True)
-    words = getattr(loaded, "index_", loaded)._store._rooms["words"]
-    while not isinstance(words, np.memmap):
-        words = words.base
-    assert not words.flags.writeable
+    rooms = getattr(loaded, "index_", loaded)._store._rooms
+    codes = rooms["blocks"].array if "blocks" in rooms else rooms["words"]
+    while not isinstance(codes, np.memmap):
+        codes = codes.base
+    assert not codes.flags.writeable
     change(MAKERS[path.name]()).save(path)
     assert_same(loaded, MAKERS[path.name]())
 
 
-@of_kinds("codes", "vectors", "search")
+@of_kinds("codes", "decoder", "search of vectors")
 def test_joblib_of_a_map(path, tmp_path):
     joblib.dump(load(path, mmap=True), tmp_path / "index.joblib")
     for mode in (None, "r"):
@@ -236,7 +229,7 @@ def test_others_read_the_file(path):
 # Damage
 
 
-@of_kinds("codes", "vectors", "search")
+@of_kinds("codes", "decoder", "search of vectors")
 @pytest.mark.parametrize("mmap", [False, True])
 def test_flipped_bits_are_found_before_the_first_answer(path, mmap):
     whole = (path / FILE).read_bytes()
@@ -300,12 +293,14 @@ WRONG = {
     "y": [BITS[None], np.array(3)],
     "ids": [np.arange(300.0), np.arange(300)[:, None], np.arange(300, dtype="u8")],
     "live": [np.ones(300, dtype="u1"), np.ones((300, 2), dtype=bool), np.array(True)],
-    "vectors": [VECTORS > 0, VECTORS[:, 0], VECTORS[None]],
-    "levels": [
-        np.ones(300, "u1"),
-        np.ones((300, 5), "u1"),
-        np.ones((300, 1), "i1"),
-        np.full((300, 4), 255, "u1"),
+    "vectors": [BITS > 0, BITS[:, 0], BITS[None]],
+    "levels": [np.ones((300, 4), "u1")],
+    "blocks": [
+        *(np.ones((1, n, 512), "u1") for n in (8, 9, 14)),
+        np.ones((1, 13, 512), "i1"),
+        np.full((1, 13, 512), 255, "u1"),
+        np.ones((13, 512), "u1"),
+        np.ones((1, 512, 13), "u1"),
     ],
     "codebook": [CODEBOOK[0][:64], CODEBOOK[0].T, CODEBOOK[0] * np.nan],
     "offset": [CODEBOOK[1][:4], CODEBOOK[1].astype("f4"), CODEBOOK[1] * np.inf],
@@ -323,19 +318,35 @@ def test_arrays_of_other_types_shapes_lengths_and_content(path, name):
     others = WRONG[name]
     if key in arrays and name not in ("codebook", "offset"):
         own = arrays[key]
-        others += [np.resize(own, (n, *own.shape[1:])) for n in (0, 299, 301)]
+        lengths = (0, 2) if name == "blocks" else (0, 299, 301)
+        others = [*others, *(np.resize(own, (n, *own.shape[1:])) for n in lengths)]
     for other in others:
         refused(path, manifest, {**arrays, key: np.ascontiguousarray(other)}, "")
 
 
-@of_kinds("codes", "decoder", "vectors")
+@of_kinds("codes", "decoder")
 def test_bits_behind_those_of_a_code(path):
     manifest, arrays = read(path)
-    for place in (70, 71, 72, 100, 127):
-        codes = arrays["_store/codes"].copy()
-        codes[-1, place // 8] |= 128 >> place % 8
-        forged = {**arrays, "_store/codes": codes}
-        refused(path, manifest, forged, "codes have more than 70 bits")
+    (name,) = arrays.keys() & {"_store/codes", "_store/blocks"}
+    for place in (70, 71, 72, 100, 127) if name == "_store/codes" else (70, 71):
+        codes, bit = arrays[name].copy(), 128 >> place % 8
+        if name == "_store/codes":
+            codes[-1, place // 8] |= bit
+        else:
+            codes[0, place // 8, 299] |= bit
+        message = "codes have more bits than they may have"
+        refused(path, manifest, {**arrays, name: codes}, message)
+
+
+@of_kinds("decoder")
+def test_levels_above_the_largest(path):
+    manifest, arrays = read(path)
+    blocks = arrays["_store/blocks"].copy()
+    last = manifest["values"]["_store"]["decoder"]["last"]
+    levels = blocks[0, 9:, :300].T.astype(int) @ 256 ** np.arange(3, -1, -1)
+    assert levels.max() == last
+    blocks[0, 9:, 17] = [*(last + 1).to_bytes(4)]
+    refused(path, manifest, {**arrays, "_store/blocks": blocks}, "above the largest")
 
 
 @of_kinds("codes", "decoder")
@@ -346,6 +357,11 @@ def test_numbers_that_are_not_those_of_the_arrays(path):
         {"_store": {**values["_store"], "n_bytes": n_bytes}}
         for n_bytes in (0, 1, 8, 10, 16, 17, -1, 10**6, True, 9.0, None)
     ]
+    wrong += [
+        {"_store": {**values["_store"], "n": n}}
+        for n in (0, 299 - 512, -1, 301 + 512, 300.0, "300", None, True, 2**63)
+    ]
+    wrong += [{"_store": {}}]
     columns = 0, 64, 73, -70, 10**6, 2**63, "70", None
     for other in (*wrong, *({"n_features_in_": n} for n in columns)):
         refused(path, {**manifest, "values": {**values, **other}}, arrays, "")
@@ -361,27 +377,26 @@ def test_decoders_that_are_not_those_of_the_codes(path):
     scorings += [{**own, "base": base} for base in (0.5, None, -1, 2**31)]
     scorings += [{**own, "fraction_bits": bits} for bits in (1.0, None, -1, 24)]
     for scoring in scorings:
-        store = {"n_bytes": 9, "decoder": scoring}
+        store = {"n": 300, "n_bytes": 9, "decoder": scoring}
         values = {**manifest["values"], "_store": store}
         refused(path, {**manifest, "values": values}, arrays, "ecoder")
-    for name in ("codebook", "offset", "levels"):
+    for name in ("codebook", "offset", "blocks"):
         others = {key: one for key, one in arrays.items() if not key.endswith(name)}
-        refused(path, manifest, others, "ecoder")
+        refused(path, manifest, others, "ecoder|codes is missing")
 
 
-@of_kinds("vectors")
+@of_kinds("search of vectors")
 def test_vectors_that_are_no_numbers(path):
     """They are not read before they are needed."""
     manifest, arrays = read(path)
-    arrays["_store/vectors"] = np.where(VECTORS > 0, VECTORS, np.nan)
+    name = "index_/_store/vectors"
+    arrays[name] = np.where(X > 0, X, np.nan)
     write(path, manifest, arrays)
     for options in WAYS:
         with pytest.raises(ValueError, match=r"vector at position \d+ has no score"):
             answers(load(path, **options))
-    del arrays["_store/vectors"]
-    write(path, manifest, arrays)
-    with pytest.raises(ValueError, match="neither a decoder nor vectors"):
-        answers(load(path))
+    del arrays[name]
+    refused(path, manifest, arrays, "has no vectors, which rerank needs")
 
 
 def split(n, n_parts):
@@ -468,7 +483,7 @@ def test_the_parameters_fit_anew(path):
     assert (loaded.encoder is loaded.encoder_) == (path.name == "frozen")
     assert type(loaded.encoder_) is type(search.encoder_)
     # All that is fitted is as it was, and all that is to be fitted next.
-    search.set_params(encoder=PCAHash(3), index=HammingNeighbors(2), decoder=None)
+    search.set_params(encoder=PCAHash(3), index=HammingNeighbors(2))
     search.index_.n_neighbors = 2
     search.save(path)
     assert_same(skhash.load(path), search)
@@ -487,12 +502,11 @@ class OwnHash(ITQHash):
     """Not the library's: another machine could not build it."""
 
 
-class OwnDecoder(LinearDecoder):
+class OwnNeighbors(HammingNeighbors):
     """Nor is this one."""
 
 
 PIPELINE = make_pipeline(StandardScaler(), PCAHash(9)).fit(X)
-PREFIXES = PrefixNeighbors(2, prefix_bits=8)
 
 
 @of_kinds("codes")
@@ -502,12 +516,10 @@ def test_what_is_no_data_is_refused(path):
         "encoder is a Pipeline": {"encoder": PIPELINE},
         "encoder is a (Pipeline|Frozen)": {"encoder": FrozenEstimator(PIPELINE)},
         "encoder is a OwnHash": {"encoder": OwnHash(9)},
-        "index is a PrefixNeighbors": {"encoder": PCAHash(9), "index": PREFIXES},
-        "decoder is a OwnDecoder": {"encoder": PCAHash(9), "decoder": OwnDecoder()},
+        "index is a OwnNeighbors": {"encoder": PCAHash(9), "index": OwnNeighbors()},
     }.items():
-        index = AsymmetricNeighbors(4) if "decoder" in params else None
-        fitted = HashedNeighbors(**{"index": index, **params}).fit(X)
-        only_params = make_search(index=HammingNeighbors(4)).set_params(**params)
+        fitted = HashedNeighbors(**params).fit(X)
+        only_params = make_search().set_params(**params)
         for search in (fitted, only_params):
             with pytest.raises(TypeError, match=f"{message}.*pickle or joblib"):
                 search.save(path)

@@ -67,7 +67,9 @@ HUGE = [
     ("LinearDecoder", ("values", "n_bits_"), 10**9),
     ("LinearDecoder of bytes", ("values", "n_bits_"), 10**9),
     ("LinearDecoder of bytes", ("values", "block_bits_"), 30),
-    ("LinearDecoder of bytes", ("values", "n_parts_"), 10**9),
+    ("AdditiveQuantizer", ("values", "n_bits_"), 10**9),
+    ("AdditiveQuantizer", ("values", "block_bits_"), 30),
+    ("AdditiveQuantizer", ("values", "n_parts_"), 10**9),
     ("SupervisedHash", ("values", "n_bits_"), 10**9),
     ("SBNClassifier", ("params", "n_predict_samples"), 10**6),
     ("SBNClassifier", ("values", "layers_", 0, "n_outputs"), 30_000),
@@ -93,9 +95,10 @@ def test_numbers_beyond_the_file(name, keys, value, folder, tmp_path, monkeypatc
     refused(path, manifest, arrays)
 
 
-def test_a_codebook_of_other_blocks(folder, tmp_path):
+@pytest.mark.parametrize("name", ["LinearDecoder of bytes", "AdditiveQuantizer"])
+def test_a_codebook_of_other_blocks(name, folder, tmp_path):
     """A search for codes would read behind its end."""
-    path = shutil.copytree(folder / "LinearDecoder of bytes", tmp_path / "saved")
+    path = shutil.copytree(folder / name, tmp_path / "saved")
     manifest, arrays = read(path)
     arrays["codebook_"] = np.ones((4, 8, X.shape[1]), dtype=np.float32)
     refused(path, manifest, arrays, "codebook must have shape")
@@ -156,7 +159,7 @@ def test_places_that_are_not_those_of_an_array(changes, folder, tmp_path):
         "skhash.linear.Unheard",
         "skhash.linear._itq.ITQHash",
         "skhash.linear.ITQHash.__class__",
-        "skhash.neighbors.PrefixNeighbors",
+        "skhash.neighbors.merge_neighbors",
         "skhash.neighbors.HammingNeighbors",
         "skhash.gradients.resolve_gradient",
         "skhash.gradients.GradientEstimator",

@@ -11,13 +11,14 @@ def hamming_distances(queries, bits):
 
 
 def scores_of(queries, vectors, metric):
-    """Return the scores of all pairs, in float64."""
+    """Return the distances of all pairs, in float64."""
     products = queries @ vectors.T
     if metric == "inner_product":
         return -products
     if metric == "euclidean":
         squares = np.square(queries).sum(axis=1)[:, None]
-        return squares + np.square(vectors).sum(axis=1) - 2 * products
+        squares = squares + np.square(vectors).sum(axis=1) - 2 * products
+        return np.sqrt(np.maximum(squares, 0))
     norms = np.outer(*(np.linalg.norm(one, axis=1) for one in (queries, vectors)))
     return 1 - products / np.where(norms > 0, norms, np.inf)
 

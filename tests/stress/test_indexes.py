@@ -15,12 +15,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_allclose, assert_array_equal
 from stress.drawn import Codes, draw_form, formed, lengths, one_of, rngs, sizes
-from stress.plain import assert_answers, decoded, first_of, hamming_distances, scores_of
+from stress.plain import (
+    assert_answers,
+    decoded,
+    first_of,
+    hamming_distances,
+    scores_of,
+)
 
-from skhash.linear import LinearDecoder, RandomHyperplaneHash
+from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._levels import numbers_of as read_numbers
+from skhash.quantization import AdditiveQuantizer
+from skhash.utils.arrays import unit_rows
 
 MAX_QUERIES, MAX_OWN, MAX_K = 60, 300, 150
 ALGORITHMS = ("auto", "brute", "multi_index", "pruned")
@@ -250,15 +258,15 @@ class LiveIndex(RuleBasedStateMachine):
 
 
 class LiveVectors(LiveIndex):
-    """`AsymmetricNeighbors`, by decoders, errors or vectors.
+    """`AsymmetricNeighbors`, by decoders, some with errors.
 
     All are small whole numbers times a power of two, so that scores are exact.
     """
 
     def make(self, rng):
-        self.by = one_of(rng, "decoder", "errors", "vectors", "both")
-        self.metric = one_of(rng, *METRICS) if self.by != "errors" else "euclidean"
-        self.kind, self.n_features = one_of(rng, "f2", "f4", "f8"), rng.integers(1, 7)
+        self.has_errors, self.metric = rng.random() < 0.5, one_of(rng, *METRICS)
+        self.has_errors &= self.metric != "inner_product"
+        self.n_features = rng.integers(1, 7)
         block = one_of(rng, 1, 4, 8)
         entries = (2**block,) if block > 1 else ()
         shape = -(-self.n_bits // block), *entries, self.n_features
@@ -271,17 +279,13 @@ class LiveVectors(LiveIndex):
         )
         if self.metric == "cosine":
             self.tolerance = 2e-5
-        if (self.by, self.metric) != ("both", "cosine") and rng.random() < 0.5:
-            self.n_candidates = int(2 ** rng.uniform(0, 9))
-        options = {"metric": self.metric, "n_candidates": self.n_candidates}
-        return AsymmetricNeighbors(packed=self.packed, **options)
+        return AsymmetricNeighbors(packed=self.packed, metric=self.metric)
 
     def draw_rows(self, rng, n):
         rows = super().draw_rows(rng, n)
-        if self.by in ("vectors", "both"):
-            vectors = self.draw_vectors(rng, n) * self.scale
-            rows["vectors"] = vectors.astype(self.kind if self.scale == 1 else "f4")
-        if self.by == "errors":
+        if self.has_errors and self.metric == "cosine":
+            rows["errors"] = one_of(rng, np.zeros(n), np.where(rows["y"], 0, np.inf))
+        elif self.has_errors:
             rows["errors"] = self.scale**2 * 4.0 * rng.integers(0, 9, n)
         return rows
 
@@ -297,30 +301,23 @@ class LiveVectors(LiveIndex):
         return rng.integers(-4, 5, (n, self.n_features)).astype(float)
 
     def give(self, rows, form):
-        rows = dict(rows)
-        if not self.rows and self.by != "vectors":
-            rows["decoder"] = self.decoder
-        if "vectors" in rows:
-            rows["vectors"] = formed(rows["vectors"], form, any_type=False)
-        super().give(rows, form)
+        decoder = {} if self.rows else {"decoder": self.decoder}
+        super().give(rows | decoder, form)
 
     def decode(self, bits=None):
         by, bits = self.decoder, self.rows["bits"] if bits is None else bits
         return decoded(bits, by.codebook_, by.offset_)
 
-    @property
-    def keeps_numbers(self):
-        return self.by != "vectors" and self.metric != "inner_product"
-
     def numbers_of(self, rows):
-        if not self.keeps_numbers:
+        if self.metric == "inner_product":
             return {}
-        by_angle, added = self.metric == "cosine", 0.25 * rows.get("errors", 0)
-        task = self.decode(rows["bits"]), self.decoder.offset_, by_angle
-        return {"numbers": numbers_of(*task, added)}
+        by_angle, errors = self.metric == "cosine", rows.get("errors", 0)
+        added = 0 if by_angle else 0.25 * errors
+        task = self.decode(rows["bits"]), self.decoder.offset_, by_angle, added
+        return {"numbers": np.where(np.isinf(errors), 0, numbers_of(*task))}
 
     def round_numbers(self):
-        if self.keeps_numbers:
+        if "numbers" in self.rows:
             self.rows["numbers"] = rounded(self.rows["numbers"])
 
     def scores_by_decoder(self, queries):
@@ -328,71 +325,60 @@ class LiveVectors(LiveIndex):
         return scores_of_decoded(queries, *task, numbers=self.rows.get("numbers"))
 
     def finds_own(self):
-        return "vectors" in self.rows and super().finds_own()
+        return False  # it has no vectors to ask for
 
     def draw_queries(self, rng, own):
-        vectors = self.rows.get("vectors")
-        vectors = self.decode() if vectors is None else vectors.astype(float)
-        queries, codes, more = vectors, self.rows["bits"], {}
-        if not own:
-            n = rng.integers(1, MAX_QUERIES)
-            queries = self.draw_vectors(rng, n) * 2.0**self.power
-            codes = self.codes.draw(rng, n)
-            more = {"codes": self.as_codes(codes, draw_form(rng))}
-        if "vectors" in self.rows:
-            scores = scores_of(queries, vectors, self.metric)
-        else:
-            scores = self.scores_by_decoder(queries)
-        first_scores = hamming_distances(codes, self.rows["bits"])
-        if self.by == "both":
-            first_scores = self.scores_by_decoder(queries)
-        any_sparse = "vectors" not in self.rows
-        X = None if own else formed(queries, draw_form(rng), any_sparse=any_sparse)
-        return X, scores, first_scores, more
+        n = rng.integers(1, MAX_QUERIES)
+        queries = self.draw_vectors(rng, n) * 2.0**self.power
+        X = formed(queries, draw_form(rng), any_sparse=True)
+        return X, self.scores_by_decoder(queries), None, {}
 
     def draw_radius(self, rng, scores):
-        if self.by == "codes":
-            return LiveIndex.draw_radius(self, rng, scores)
+        if not scores.size:
+            return 0.0
         share = rng.choice([0, 0.001, 0.02, 0.3])
-        return float(np.quantile(scores, share, method="lower")) if scores.size else 0.0
+        return float(np.quantile(scores, share, method="lower"))
 
 
 class LiveSearch(LiveVectors):
-    """`HashedNeighbors`: codes of an encoder, then decoders or vectors behind them.
+    """`HashedNeighbors`: codes, and decoders or vectors behind them.
 
-    Fitted decoders hold any numbers, so that scores are compared up to rounding.
+    Fitted codebooks hold any numbers, so that scores are compared up to rounding.
     """
 
-    scale, least = 1, 9  # rows for an encoder; fewer may all be equal
-    keeps_numbers = False  # as the index rounds them, see `scores_by_decoder`
+    least = 9  # rows for an encoder; fewer may all be equal
 
     def make(self, rng):
-        self.by = one_of(rng, "codes", "vectors", "both", "decoder")
-        self.packed, self.kind, self.n_features = True, "f8", rng.integers(2, 9)
+        self.by = one_of(rng, "codes", "decoder", "bytes", "vectors", "bytes, vectors")
+        self.packed, self.n_features = True, rng.integers(2, 9)
+        self.metric, params = one_of(rng, *METRICS), {}
         encoder = RandomHyperplaneHash(min(self.n_bits, 40), random_state=0)
-        if self.by == "codes":
-            return HashedNeighbors(encoder)
-        if self.by != "decoder":
+        if "bytes" in self.by:
+            n_bytes = int(rng.integers(1, 4))
+            encoder = AdditiveQuantizer(n_bytes, n_alternations=1, n_restarts=1)
+        if "vectors" in self.by:
             # Which decoded vectors come first may be a matter of rounding.
             some = int(2 ** rng.uniform(0, 9))
             self.n_candidates = some if self.by == "vectors" else 10**6
-        self.metric = one_of(rng, *METRICS)
-        index = AsymmetricNeighbors(metric=self.metric, n_candidates=self.n_candidates)
-        block = one_of(rng, 1, 4, 8)
-        decoder = LinearDecoder(n_alternations=1, n_restarts=1, block_bits=block)
-        return HashedNeighbors(
-            encoder,
-            index,
-            decoder=None if self.by == "vectors" else decoder,
-            keep_vectors=self.by != "decoder",
-        )
+            params = {"rerank": self.n_candidates, "vectors": True}
+        if self.by == "decoder":
+            params = {"index": AsymmetricNeighbors()}
+        return HashedNeighbors(encoder, metric=self.metric, **params)
 
     @property
     def store(self):
         return self.index.index_
 
+    @property
+    def compares_bits(self):
+        """Whether codes are found by Hamming distances."""
+        return self.by in ("codes", "vectors")
+
+    def scaled(self, vectors):
+        return unit_rows(vectors) if self.metric == "cosine" else vectors
+
     def draw_rows(self, rng, n):
-        rows = super().draw_rows(rng, n)
+        rows = LiveIndex.draw_rows(self, rng, n)
         return rows | {"vectors": self.draw_vectors(rng, n)}
 
     def give(self, rows, form):
@@ -400,59 +386,79 @@ class LiveSearch(LiveVectors):
         more = {name: rows[name] for name in ("y", "ids") if name in rows}
         method(formed(rows["vectors"], form), **more)
         packed = self.store.packed_codes_[len(self.live) :]
-        n_bits = self.index.encoder_.n_bits
+        if self.compares_bits:
+            expected = self.index.encoder_.transform(self.scaled(rows["vectors"]))
+            assert_array_equal(packed, np.packbits(expected, axis=1))
+        n_bits = getattr(self.index.encoder_, "n_bits", None)
         rows["bits"] = np.unpackbits(packed, axis=1, count=n_bits)
-        if self.by in ("codes", "vectors"):
-            expected = self.index.encoder_.transform(rows["vectors"])
-            assert_array_equal(rows["bits"], expected)
+
+    def numbers_of(self, rows):
+        return {}  # as the index rounds them, see `scores_by_decoder`
 
     def draw_queries(self, rng, own):
-        vectors = self.rows["vectors"]
+        vectors, first = self.rows["vectors"], None
         queries = self.draw_vectors(rng, rng.integers(1, MAX_QUERIES))
         queries = vectors if own else queries
-        codes = self.index.encoder_.transform(queries)
-        distances = hamming_distances(codes, self.rows["bits"])
-        any_sparse = self.by == "codes"
-        X = None if own else formed(queries, draw_form(rng), any_sparse=any_sparse)
+        has_vectors = self.n_candidates is not None
+        X = None
+        if not own:
+            X = formed(queries, draw_form(rng), any_sparse=not has_vectors)
+        if self.compares_bits:
+            codes = self.index.encoder_.transform(self.scaled(queries))
+            first = hamming_distances(codes, self.rows["bits"])
         if self.by == "codes":
-            return X, distances, None, {}
-        if self.by == "decoder":
-            scores = self.scores_by_decoder(queries)
-        else:
-            scores = scores_of(queries, vectors, self.metric)
-        exact = self.by != "decoder" and self.metric != "cosine"
-        self.tolerance = 0 if exact else 2e-5 * (1 + np.abs(scores).max(initial=0))
-        if (self.by, self.metric) == ("decoder", "cosine"):
+            return X, first, None, {}
+        scores = scores_of(queries, vectors, self.metric)
+        first = scores if first is None else first
+        if not has_vectors:
+            scores = self.scores_by_decoder(self.scaled(queries))
+        exact = has_vectors and self.metric != "cosine"
+        self.tolerance = 0 if exact else self.rounding(scores)
+        return X, scores, first, {}
+
+    def rounding(self, scores):
+        """Return by how much scores may differ."""
+        rounding = 2e-5 * (1 + np.square(scores).max(initial=0))
+        if self.n_candidates is not None:
+            return 1e-7
+        if self.metric == "euclidean":  # roots of numbers near 0
+            return rounding**0.5
+        if self.metric == "cosine":
             # The direction of a row that is nearly 0 is that of its rounding.
             least = np.linalg.norm(self.decode(), axis=1).min(initial=1)
-            self.tolerance /= np.clip(least, 1e-9, 1)
-        return X, scores, distances, {}
+            return rounding / np.clip(least, 1e-9, 1)
+        return rounding
 
     @property
     def decoder(self):
-        return self.index.decoder_
+        return self.index.encoder_ if self.by == "bytes" else self.index.decoder_
 
     def scores_by_decoder(self, queries):
         """Return scores by the index's own numbers, which are nearly what they are."""
         by_angle, numbers = self.metric == "cosine", None
         if self.metric != "inner_product":
             held = self.store._store
-            keys = held.decoder.keys_of_levels(held["levels"])
+            keys = held.decoder.keys_of_levels(held.levels)
             bits = held.decoder.fraction_bits
             numbers = read_numbers(keys, bits).astype(float)
-            vectors = self.decode()
-            errors = np.square(self.rows["vectors"] - vectors).sum(axis=1)
+            vectors, rows = self.decode(), self.scaled(self.rows["vectors"])
+            errors = np.square(rows - vectors).sum(axis=1)
             task = vectors, self.decoder.offset_, by_angle, 0.25 * errors
             expected = numbers_of(*task)
             if by_angle:
-                expected *= self.rows["vectors"].any(axis=1)
+                expected *= rows.any(axis=1)
             options = {"rtol": 2.0 ** -(bits + 1) + 1e-5, "atol": 1e-12}
             assert_allclose(numbers, expected, **options)
         task = self.decode(), self.decoder.offset_, self.metric
         return scores_of_decoded(queries, *task, numbers=numbers)
 
+    def draw_radius(self, rng, scores):
+        kind = LiveIndex if self.by == "codes" else LiveVectors
+        return kind.draw_radius(self, rng, scores)
+
     def finds_own(self):
-        return self.by != "decoder" and super().finds_own()
+        has_own = self.by == "codes" or self.n_candidates is not None
+        return has_own and LiveIndex.finds_own(self)
 
 
 MACHINES = LiveIndex, LiveVectors, LiveSearch

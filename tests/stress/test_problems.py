@@ -1,4 +1,4 @@
-"""Single questions: near pairs, merged answers, prefixes, blocks of Dask, crowds."""
+"""Single questions: near pairs, merged answers, blocks of Dask, crowds."""
 
 import copy
 import os
@@ -11,16 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from processes import forked, was_killed
 from stress.drawn import Codes, lengths, rngs, sizes
-from stress.plain import assert_answers, first_of, groups_of, hamming_distances
+from stress.plain import assert_answers, groups_of, hamming_distances
 from stress.test_indexes import LiveIndex
 
 from skhash.distributed import ShardedNeighbors
-from skhash.neighbors import (
-    PrefixNeighbors,
-    duplicate_groups,
-    merge_neighbors,
-    radius_pairs,
-)
+from skhash.neighbors import duplicate_groups, merge_neighbors, radius_pairs
 
 problem = given(rng=rngs, n=sizes, n_bits=lengths)
 steps = st.integers(1, 8)
@@ -72,22 +67,6 @@ def test_merged_answers(rng, n, n_bits):
     radius = int(np.quantile(scores, rng.choice([0, 0.02, 0.3])))
     found = sharded.radius_neighbors(packed, radius)
     assert_answers(found, scores, allowed, radius=radius)
-
-
-@settings(max_examples=20, deadline=None)
-@problem
-def test_prefixes(rng, n, n_bits):
-    """The best of those that are first by their first bits."""
-    codes = Codes(rng, n_bits)
-    bits, queries = codes.draw(rng, n), codes.draw(rng, 20)
-    n_first, n_candidates = (int(rng.integers(1, 1 + most)) for most in (n_bits, 2 * n))
-    options = {"prefix_bits": n_first, "n_candidates": n_candidates}
-    k = int(rng.integers(1, 1 + min(n, n_candidates)))
-    found = PrefixNeighbors(**options).fit(bits).kneighbors(queries, k)
-    first_scores = hamming_distances(queries[:, :n_first], bits[:, :n_first])
-    allowed = np.ones(first_scores.shape, dtype=bool)
-    allowed = first_of(first_scores, allowed, n_candidates)
-    assert_answers(found, hamming_distances(queries, bits), allowed, k)
 
 
 class Crowd(LiveIndex):

@@ -25,7 +25,7 @@ class Skhash(BaseANN):
     def fit(self, X):
         self.index = HammingNeighbors(packed=True, n_jobs=1)
         codes = packed(X)
-        self.index.fit(codes, expected_queries=QUERIES)
+        self.index.fit(codes).prepare(QUERIES)
         self.index.kneighbors(codes[:1], 1)  # compiles
 
     def query(self, v, n):

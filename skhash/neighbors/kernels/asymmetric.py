@@ -8,18 +8,17 @@ Every kernel adds in the same order, so a pair has one score, to the last bit.
 Arguments of all of them, floats being float32:
 
 * queries (n_queries, n_bytes, 256): their tables;
-* codes: packed (n, n_bytes or more) and levels (n, 0 to 4 bytes) : uint8, law;
+* codes: blocks, with the bytes of levels behind those of codes, n, their number, law;
 * work, buffers: tables (n_bytes, 256, LANES), lanes (2, LANES).
 """
 
 import numpy as np
 
+from skhash.neighbors.kernels.blocks import level_at
 from skhash.neighbors.kernels.heap import replace_top
 from skhash.neighbors.kernels.lanes import LANES, score_lanes
 from skhash.neighbors.kernels.law import factor_and_term
 from skhash.utils.kernels import inner_kernel, kernel
-
-_ZERO = np.float32(0)
 
 
 @inner_kernel
@@ -37,40 +36,23 @@ def _stand_side_by_side(queries, first, tables):
 
 
 @inner_kernel
-def _of_code(levels, law, row):
+def _of_code(blocks, n_bytes, law, position):
     """Return the factor and the term of a code."""
-    level = 0
-    for byte in range(levels.shape[1]):
-        level = 256 * level + levels[row, byte]
-    return factor_and_term(law, level)
+    return factor_and_term(law, level_at(blocks, n_bytes, position))
 
 
 @kernel
 def score_all(queries, codes, work, scores):
     """Write scores (n_queries, n)."""
-    packed, levels, law = codes
+    blocks, n, law = codes
     tables, lanes = work
     for first in range(0, len(queries), LANES):
         present = _stand_side_by_side(queries, first, tables)
-        for row in range(len(packed)):
-            factor, term = _of_code(levels, law, row)
-            score_lanes(tables, packed, row, factor, term, law.floor, lanes)
+        for row in range(n):
+            factor, term = _of_code(blocks, queries.shape[1], law, row)
+            score_lanes(tables, blocks, row, factor, term, law.floor, lanes)
             for lane in range(present):
                 scores[first + lane, row] = lanes[1, lane]
-
-
-@kernel
-def score_candidates(queries, codes, work, candidates, scores):
-    """Write scores (n_queries, m), of each query's own candidates (n_queries, m)."""
-    packed, levels, law = codes
-    for q in range(len(queries)):
-        for i in range(candidates.shape[1]):
-            row = candidates[q, i]
-            total = _ZERO
-            for byte in range(queries.shape[1]):
-                total += queries[q, byte, packed[row, byte]]
-            factor, term = _of_code(levels, law, row)
-            scores[q, i] = max(law.floor, factor * total + term)
 
 
 @kernel
@@ -79,16 +61,16 @@ def nearest(queries, codes, work, scores, positions):
 
     scores (n_queries, k) : infinity, and positions (n_queries, k) : int64, written.
     """
-    packed, levels, law = codes
+    blocks, n, law = codes
     tables, lanes = work
     for first in range(0, len(queries), LANES):
         present = _stand_side_by_side(queries, first, tables)
         lanes[0] = -np.inf
         lanes[0, :present] = np.inf
-        for row in range(len(packed)):
-            factor, term = _of_code(levels, law, row)
+        for row in range(n):
+            factor, term = _of_code(blocks, queries.shape[1], law, row)
             # Positions grow: a code that only equals the worst so far comes too late.
-            if score_lanes(tables, packed, row, factor, term, law.floor, lanes):
+            if score_lanes(tables, blocks, row, factor, term, law.floor, lanes):
                 for lane in range(present):
                     if lanes[1, lane] < lanes[0, lane]:
                         q = first + lane

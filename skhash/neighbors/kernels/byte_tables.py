@@ -15,9 +15,9 @@ from llvmlite import ir
 from numba import boolean, float32, int64, uint8, uint64, void
 from numba.core.types import UniTuple
 
+from skhash.neighbors.kernels.blocks import BLOCK
 from skhash.utils.llvm import BYTE, FLOAT, INT32, INT64, has_features, instruction
 
-BLOCK = 512  # codes in a block
 MOST = 255  # stands for all larger sums
 _FLOATS = ir.VectorType(FLOAT, 16)
 

@@ -9,6 +9,7 @@ for all eight.
 from llvmlite import ir
 from numba import boolean, float32, int64, uint8
 
+from skhash.neighbors.kernels.blocks import BLOCK
 from skhash.utils.llvm import BYTE, FLOAT, INT64, instruction
 
 LANES = 8
@@ -21,8 +22,8 @@ _BYTE_BYTES = 256 * _ENTRY_BYTES  # all entries for one byte of the codes
 def score_lanes(
     code,
     tables: float32[:, :, ::1],
-    packed: uint8[:, ::1],
-    row: int64,
+    blocks: uint8[:, :, ::1],
+    position: int64,
     factor: float32,
     term: float32,
     floor: float32,
@@ -32,12 +33,17 @@ def score_lanes(
 
     The score is ``max(floor, factor * (sum of looked-up entries) + term)``.
 
-    tables : float32 (n_bytes, 256, LANES); packed : uint8 (n, n_bytes or more); lanes :
-    float32 (2, LANES), the limits, and the scores, which are written.
+    tables : float32 (n_bytes, 256, LANES); blocks : see `blocks`; lanes : float32 (2,
+    LANES), the limits, and the scores, which are written.
     """
     total = code.variable(_VECTOR([0.0] * LANES))
+    block, column = (
+        method(position, INT64(BLOCK)) for method in (code.udiv, code.urem)
+    )
+    first = code.gep(blocks.row(block), [column])
     with code.loop(tables.shape[0]) as loop:
-        byte = code.zext(code.read(BYTE, packed.row(row), loop.index), INT64)
+        place = code.mul(loop.index, INT64(BLOCK))
+        byte = code.zext(code.read(BYTE, first, place), INT64)
         entry = code.add(
             code.mul(loop.index, INT64(_BYTE_BYTES)),
             code.mul(byte, INT64(_ENTRY_BYTES)),

@@ -24,8 +24,8 @@ from collections import namedtuple
 import numpy as np
 
 from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
+from skhash.neighbors.kernels.blocks import BLOCK, level_at
 from skhash.neighbors.kernels.byte_tables import (
-    BLOCK,
     ENTRIES,
     MOST,
     extremes,
@@ -72,17 +72,6 @@ _SMALLEST, _LARGEST = 2.0**-149, 2.0**125
 
 
 @kernel
-def fill_blocks(packed, n_bytes, levels, blocks):
-    """Write the bytes of codes, and those of their levels behind them."""
-    for i in range(len(packed)):
-        rows, column = blocks[i // BLOCK], i % BLOCK
-        for byte in range(n_bytes):
-            rows[byte, column] = packed[i, byte]
-        for byte in range(levels.shape[1]):
-            rows[n_bytes + byte, column] = levels[i, byte]
-
-
-@kernel
 def least_by_block(lists, tables, scores):
     """Write the least score of the lists of each block.
 
@@ -110,9 +99,7 @@ def _score(codes, query, position):
     total = _ZERO
     for byte in range(len(query)):
         total += query[byte, rows[byte, column]]
-    level = 0
-    for byte in range(len(query), len(rows)):
-        level = 256 * level + rows[byte, column]
+    level = level_at(codes.blocks, len(query), position)
     factor, term = factor_and_term(codes.law, level)
     return max(codes.law.floor, factor * total + term)
 

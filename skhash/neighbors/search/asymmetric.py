@@ -1,5 +1,6 @@
 """Asymmetric scores: queries stay real-valued, and codes are decoded."""
 
+import math
 from numbers import Integral
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from skhash.codes import check_packed, pack_bits, packed_width
 from skhash.neighbors.search.algorithm import by_query
 from skhash.neighbors.search.chunks import read_only
+from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
@@ -41,13 +43,13 @@ def asymmetric_scores(
     of it, :math:`\hat x = o + \sum_k h_k b_k`, with offset o and codebook b. Then the
     score of h for the query q is, by metric,
 
-    - "euclidean": :math:`|q - \hat x|^2`, the squared distance,
+    - "euclidean": :math:`|q - \hat x|`, the distance,
     - "inner_product": :math:`-q^T \hat x`,
     - "cosine": :math:`1 - q^T \hat x / (|q| |\hat x|)`, which is 1 where either vector
       is zero.
 
-    A decoder of rows of unit length, a `skhash.linear.LinearDecoder` that was fitted to
-    such rows or an encoder with ``normalize=True``, stands for such rows: queries and
+    A decoder of rows of unit length, which was fitted to such rows or is an encoder
+    with ``normalize=True``, stands for such rows: queries and
     what codes decode to are scaled to unit length before. Then all three metrics give
     the order of the cosine.
 
@@ -58,10 +60,10 @@ def asymmetric_scores(
     codes : array-like of shape (n_codes, n_bits) or (n_codes, n_bytes)
         Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     decoder : estimator or tuple (codebook, offset)
-        A fitted encoder or `skhash.linear.LinearDecoder` with ``codebook_`` and
-        ``offset_``, or arrays of shape (n_bits, n_features) and (n_features,), which
-        nothing is scaled for. Nothing else is done to queries: they must be in the
-        space of the codebook.
+        A fitted `skhash.AdditiveQuantizer`, `skhash.quantization.LinearDecoder` or
+        encoder with ``codebook_`` and ``offset_``, or arrays of shape (n_bits,
+        n_features) and (n_features,), which nothing is scaled for. Nothing else is done
+        to queries: they must be in the space of the codebook.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         How to compare.
     packed : bool, default=False
@@ -71,8 +73,9 @@ def asymmetric_scores(
 
     Returns
     -------
-    scores : ndarray of shape (n_queries, n_codes), float32
-        Never below 0 for "euclidean" and "cosine".
+    scores : ndarray of shape (n_queries, n_codes), float64
+        Distances, which are computed in float32. Never below 0 for "euclidean" and
+        "cosine".
 
     Raises
     ------
@@ -83,7 +86,7 @@ def asymmetric_scores(
     --------
     AsymmetricNeighbors : Search by these scores.
     skhash.SGHEncoder : An encoder with such a decoder.
-    skhash.linear.LinearDecoder : A decoder for the codes of any encoder.
+    skhash.quantization.LinearDecoder : A decoder for the codes of any encoder.
 
     Notes
     -----
@@ -93,9 +96,9 @@ def asymmetric_scores(
     .. math:: |q - \hat x|^2 = |q - o|^2 - 2 \sum_k h_k (q - o)^T b_k + |\hat x - o|^2
 
     and for angles :math:`|\hat x|`. It is rounded to a float, with as many bits of
-    fraction as the fit of a `skhash.linear.LinearDecoder` found that neighbours need,
-    and with all those of float32 for other decoders. An index, which rounds it in the
-    same way, keeps it in one byte to four.
+    fraction as the fit of a quantizer or `skhash.quantization.LinearDecoder` found that
+    neighbours need, and with all those of float32 for other decoders. An index, which
+    rounds it in the same way, keeps it in one byte to four.
 
     Why angles for unit rows: let :math:`x = \hat x + r`, where least squares make r and
     :math:`\hat x` nearly orthogonal. Of queries that have nothing to do with x,
@@ -106,8 +109,8 @@ def asymmetric_scores(
     unbiased and noisiest for such codes. Divided by :math:`|\hat x|` its deviation is
     the same for all. To first order, that is the order of codes by the chance that
     their vectors are neighbours, and so is that of
-    :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`: `error_weight` of `AsymmetricNeighbors`
-    is this share for rows of any length.
+    :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`. For rows of any length,
+    `AsymmetricNeighbors` adds a quarter of the error, if it is given.
 
     The sum is looked up a byte at a time, in tables made once per query. Scoring for
     inner products, without decoding, is section D of [1]_.
@@ -122,52 +125,55 @@ def asymmetric_scores(
     >>> from skhash.neighbors import asymmetric_scores
     >>> codebook, offset = [[2.0, 0.0], [0.0, 1.0]], [1.0, 1.0]
     >>> asymmetric_scores([[3.0, 2.0]], [[0, 0], [1, 0], [1, 1]], (codebook, offset))
-    array([[5., 1., 0.]], dtype=float32)
+    array([[2.23606798, 1.        , 0.        ]])
     """
     decoder = read_decoder(decoder, metric)
     packed_codes = check_packed(codes) if packed else pack_bits(codes)
     decoder.check_codes(packed_codes, np.shape(codes)[1], packed)
     queries = decoder.read_queries(X_query, "X_query")
     decoder, levels = decoder.with_levels(decoder.keys(packed_codes))
-    return CodeScorer(decoder, packed_codes, levels, n_jobs).score_all(queries)
+    scorer = CodeScorer(decoder, Blocks.of(packed_codes, levels), n_jobs)
+    return to_distances(scorer.score_all(queries), metric)
 
 
-class Scorer:
-    """Base of scorers, which search by comparing all. A leaf has `score_all`."""
+def to_distances(scores, metric):
+    """Return the distances of scores, arrays or lists of arrays, in float64.
 
-    def nearest(self, queries, k, live=None):
-        """Return the k smallest (score, position) of each query, in this order.
-
-        live : ndarray of bool, or None, which is all
-            Which rows may be found.
-        """
-        return self._search(smallest, queries, k, live)
-
-    def within(self, queries, radius, live=None):
-        """Return scores and positions within a radius by query, and counts."""
-        return self._search(within, queries, radius, live)
-
-    def _search(self, choose, queries, reach, live):
-        places = np.arange(len(self)) if live is None else live.nonzero()[0]
-        some, parts = self if live is None else self.among(places), []
-        for rows in row_chunks(queries.shape[0], 48 * len(places)):
-            scores = some.score_all(queries[rows])
-            parts.append(choose(scores, np.broadcast_to(places, scores.shape), reach))
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+    Searches compare squared distances. No two of them in float32 have the same root in
+    float64, so the order is the same.
+    """
+    if isinstance(scores, list):
+        return [to_distances(some, metric) for some in scores]
+    scores = scores.astype(np.float64)
+    return np.sqrt(scores, out=scores) if metric == "euclidean" else scores
 
 
-class CodeScorer(Scorer):
-    """Scores of decoded codes: of all, of candidates, or the smallest.
+def largest_score(radius, metric, dtype):
+    """Return the largest score of a float type whose distance is at most `radius`."""
+    limits, radius = np.finfo(dtype), float(radius)
+    if metric == "euclidean" and radius < 0:
+        return dtype.type(-1)
+    most, distance = radius, float
+    if metric == "euclidean":
+        most, distance = radius * radius, math.sqrt
+    score = dtype.type(np.clip(most, float(limits.min), float(limits.max)))
+    while score > limits.min and distance(score) > radius:
+        score = np.nextafter(score, limits.min)
+    while score < limits.max and distance(np.nextafter(score, limits.max)) <= radius:
+        score = np.nextafter(score, limits.max)
+    return score
+
+
+class CodeScorer:
+    """Scores of decoded codes: of all, or the smallest.
 
     Queries must have passed `read_queries`.
 
     Parameters
     ----------
     decoder : Decoder
-    packed_codes : ndarray of shape (n_codes, n_bytes or more), uint8
-        The codes, padded to whole words, contiguous.
-    levels : ndarray of shape (n_codes, n_level_bytes), uint8, or None
-        As from `Decoder.with_levels`.
+    codes : Blocks
+        With levels as from `Decoder.with_levels`.
     n_jobs : int or None
     key : CodesKey, default=None
         Caches what is built from the codes for the next search.
@@ -177,38 +183,31 @@ class CodeScorer(Scorer):
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, decoder, packed_codes, levels, n_jobs, key=None, share=1.0):
-        if levels is None:
-            levels = np.empty((len(packed_codes), 0), dtype=np.uint8)
-        self.decoder, self.levels = decoder, read_only(levels)
-        self.packed_codes = read_only(packed_codes)
+    def __init__(self, decoder, codes, n_jobs, key=None, share=1.0):
+        self.decoder, self.codes = decoder, codes
         self.n_bytes = packed_width(decoder.n_bits)
         self.n_jobs, self.key, self.share = n_jobs, key, share
         self.read_queries = decoder.read_queries
 
     def __len__(self):
-        return len(self.packed_codes)
+        return len(self.codes)
 
     def score_all(self, queries):
         """Return scores (n_queries, n_codes)."""
         scores = np.empty((queries.shape[0], len(self)), dtype=np.float32)
-        self._run("score_all", len(self), queries, scores)
-        return self._corrected(scores, queries)
-
-    def score_candidates(self, queries, candidates):
-        """Return the scores of each query's own candidates, (n_queries, m)."""
-        scores = np.empty(candidates.shape, dtype=np.float32)
-        task = scores.shape[1], queries, candidates, scores
-        self._run("score_candidates", *task)
+        self._run("score_all", queries, scores)
         return self._corrected(scores, queries)
 
     def among(self, positions):
         """Return the scorer of the codes at some positions alone."""
-        codes = self.packed_codes[positions], self.levels[positions]
-        return CodeScorer(self.decoder, *codes, self.n_jobs)
+        return CodeScorer(self.decoder, self.codes[positions], self.n_jobs)
 
     def nearest(self, queries, k, live=None):
-        """Return the nearest; see `Scorer.nearest`."""
+        """Return the k smallest (score, position) of each query, in this order.
+
+        live : ndarray of bool, or None, which is all
+            Which codes may be found.
+        """
         scan = self._scan()
         if scan is not None:
             scores, found = scan.nearest(self, queries, k, live)
@@ -219,17 +218,26 @@ class CodeScorer(Scorer):
             return scores, places[found]
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
-        self._run("nearest", len(self), queries, scores, positions)
+        self._run("nearest", queries, scores, positions)
         scores, found = smallest(scores, positions, k)
         return self._corrected(scores, queries), found
 
     def within(self, queries, radius, live=None):
-        """Return those within a radius; see `Scorer.within`."""
+        """Return scores and positions within a radius by query, and counts."""
         scan = self._scan()
         # The scan has one radius for all queries.
         if scan is None or (self.decoder.zero_excess and are_zero(queries).any()):
-            return super().within(queries, radius, live)
+            return self._within(queries, radius, live)
         return scan.within(self, queries, radius, live)
+
+    def _within(self, queries, radius, live):
+        """Return what `within` does, by the scores of all."""
+        places = np.arange(len(self)) if live is None else live.nonzero()[0]
+        some, parts = self if live is None else self.among(places), []
+        for rows in row_chunks(queries.shape[0], 48 * len(places)):
+            scores = some.score_all(queries[rows])
+            parts.append(within(scores, np.broadcast_to(places, scores.shape), radius))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def _corrected(self, scores, queries):
         """Return scores, those of queries of zeros without what is too large."""
@@ -242,13 +250,10 @@ class CodeScorer(Scorer):
         has_blocks = self.key is not None and len(self) > 0
         return _table_scan if has_blocks and _table_scan.is_fast() else None
 
-    def _run(self, kernel, n_scored, queries, *arrays):
-        """Call a kernel on slices of the queries and of `arrays`, in threads.
-
-        n_scored : codes compared with each query
-        """
+    def _run(self, kernel, queries, *arrays):
+        """Call a kernel on slices of the queries and of `arrays`, in threads."""
         n_queries, n_bytes, decoder = queries.shape[0], self.n_bytes, self.decoder
-        codes = self.packed_codes, self.levels, decoder.law()
+        codes = read_only(self.codes.whole), len(self), decoder.law()
 
         def call(rows):
             tables = decoder.tables(dense_rows(queries[rows]), n_bytes)
@@ -259,7 +264,7 @@ class CodeScorer(Scorer):
             slices = [array[rows] for array in arrays]
             getattr(_kernels, kernel)(tables, codes, work, *slices)
 
-        work = n_queries * n_scored * n_bytes
+        work = n_queries * len(self) * n_bytes
         threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)
         # Dense queries in two precisions, and tables on the way to float32.
         query_bytes = 24 * queries.shape[1] + 3072 * n_bytes

@@ -10,10 +10,11 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
-from skhash.neighbors.kernels.byte_tables import BLOCK
+from skhash.neighbors.kernels.blocks import BLOCK
 from skhash.neighbors.search.algorithm import by_query
 from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
 from skhash.numerics._decoder import bits_of_block
+from skhash.numerics._levels import numbers_of
 from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_chunks, map_in_threads, threads_for
@@ -175,7 +176,7 @@ def make_lists(scorer):
     other = 1 + decoder.codebook[1:].var(axis=1).sum(axis=1).argmax()
     tree = linkage(decoder.codebook[other], "ward", optimal_ordering=True)
     places = np.argsort(leaves_list(tree)).astype(np.uint16)
-    values = scorer.packed_codes[:, [0, other]]
+    values = scorer.codes.bytes([0, other])
     keys = 256 * values[:, 0].astype(np.uint16) + places[values[:, 1]]
     order = np.argsort(keys, kind="stable")
     codes, values = make_blocks(scorer.among(order)), values[order]
@@ -193,22 +194,13 @@ def make_lists(scorer):
 
 
 def make_blocks(scorer):
-    """Return the codes of a scorer in the layout of the kernels."""
-    packed, levels, law = scorer.packed_codes, scorer.levels, scorer.decoder.law()
-    n, n_bytes = len(packed), scorer.n_bytes
-    blocks = zeros_aligned((-(-n // BLOCK), n_bytes + levels.shape[1], BLOCK))
-    kernels.fill_blocks(packed, n_bytes, levels, blocks)
-    return kernels.Codes(read_only(blocks), n, n_bytes, law, *_reach(scorer, law))
-
-
-def _reach(scorer, law):
-    """Return the largest level, and the bounds of 1 / factor."""
-    keys = scorer.decoder.keys_of_levels(scorer.levels)
-    _, factors = scorer.decoder.terms_and_factors(keys[keys > 0])
-    last = int(keys.max(initial=0)) - law.base
-    if law.times == 0 or not len(factors):
-        return max(0, last), 0.0, 0.0
-    return last, 1 / float(factors.max()), 1 / float(factors.min())
+    """Return the codes of a scorer as kernels take them."""
+    law, decoder, n = scorer.decoder.law(), scorer.decoder, len(scorer)
+    # That of level 1 is the least.
+    keys = decoder.base + np.array([1, max(1, decoder.last)])
+    reach = numbers_of(keys, decoder.fraction_bits) / (law.times or np.inf)
+    blocks = read_only(scorer.codes.whole)
+    return kernels.Codes(blocks, n, scorer.n_bytes, law, decoder.last, *reach)
 
 
 def _work(n_queries, codes):

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from skhash.neighbors.search.asymmetric import Scorer
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
@@ -15,17 +14,13 @@ _kernels = LateModule("skhash.neighbors.kernels.vectors")
 BLOCK_BYTES = 2**24
 
 
-class VectorScorer(Scorer):
+class VectorScorer:
     """Scores of candidates by the real vectors behind their codes, in float64."""
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, vectors, metric, n_jobs, places=None):
+    def __init__(self, vectors, metric, n_jobs):
         self.vectors, self.metric, self.n_jobs = vectors, metric, n_jobs
-        self.places = np.arange(len(vectors)) if places is None else places
-
-    def __len__(self):
-        return len(self.places)
 
     def read_queries(self, X, name):
         """Return validated queries."""
@@ -37,15 +32,6 @@ class VectorScorer(Scorer):
                 f"{n_features}."
             )
         return X
-
-    def among(self, positions):
-        """Return the scorer of the vectors at some positions alone."""
-        return VectorScorer(self.vectors, self.metric, self.n_jobs, positions)
-
-    def score_all(self, queries):
-        """Return scores (n_queries, n)."""
-        shape = len(queries), len(self)
-        return self.score_candidates(queries, np.broadcast_to(self.places, shape))
 
     def score_candidates(self, queries, candidates):
         """Return the score of each query's own candidates; only their rows are read."""

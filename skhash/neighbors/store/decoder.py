@@ -44,7 +44,7 @@ def read_decoder(decoder, metric):
         raise ValueError(
             "decoder must have codebook_ and offset_, or be a tuple (codebook, "
             f"offset), got {decoder!r}; for the codes of any encoder, fit a "
-            "skhash.linear.LinearDecoder."
+            "skhash.quantization.LinearDecoder."
         )
     kind = np.float64 if np.ndim(codebook) <= 2 else np.float32
     options = {"dtype": kind, "input_name": "codebook", "order": "C"}
@@ -86,8 +86,8 @@ class Decoder:
     metric : str
     fraction_bits : int
         Those of the numbers that codes have beside them: see `skhash.numerics._levels`.
-    base : int
-        That of the levels of these numbers.
+    base, last : int
+        That of the levels of these numbers, and the largest level.
     """
 
     codebook: np.ndarray
@@ -97,6 +97,7 @@ class Decoder:
     metric: str
     fraction_bits: int = FRACTION_BITS
     base: int = 0
+    last: int = 0
 
     def __post_init__(self):
         if bits_of_block(self.codebook) == 8:
@@ -202,7 +203,8 @@ class Decoder:
         if keys is None:
             return self, None
         base, width = base_and_width(keys)
-        return replace(self, base=base), keys_to_levels(keys, base, width)
+        last = max(0, int(keys.max(initial=0)) - base)
+        return replace(self, base=base, last=last), keys_to_levels(keys, base, width)
 
     def keys_of_levels(self, levels):
         """Return the keys of levels, or None."""

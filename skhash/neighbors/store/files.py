@@ -10,26 +10,36 @@ must not make a kernel leave its arrays: so types, shapes and some content are c
 import numpy as np
 
 from skhash.codes import packed_width
+from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
 from skhash.neighbors.store.decoder import METRICS, Decoder
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.store import Store
 from skhash.numerics._decoder import check_codebook
-from skhash.numerics._levels import FRACTION_BITS, LARGEST_PATTERN
+from skhash.numerics._levels import FRACTION_BITS, LARGEST_PATTERN, levels_to_keys
 from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
+from skhash.utils.late import LateModule
+
+_kernels = LateModule("skhash.neighbors.kernels.blocks")
 
 # Arrays with a row a code, those of a decoder, of clusters, and all.
-COLUMNS = ("y", "ids", "live", "vectors", "places", "levels")
+COLUMNS = ("y", "ids", "live", "vectors", "places")
 DECODER = ("codebook", "offset")
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
-ARRAYS = ("codes", *COLUMNS, "codebook", "offset", *CLUSTERS)
+ARRAYS = ("codes", "blocks", *COLUMNS, "codebook", "offset", *CLUSTERS)
 
 
 def write_store(store) -> tuple[dict, dict]:
     """Return the arrays of a store by name, and its values for JSON."""
-    arrays, scoring = {"codes": store["words"].view(np.uint8), **store.columns()}, None
-    values, vectors = {"n_bytes": store.n_bytes}, arrays.get("vectors")
+    # The codes come first, as the first array begins with a line of the cache.
+    if store.decoder is None:
+        arrays = {"codes": store["words"].view(np.uint8)}
+    else:
+        arrays = {"blocks": store["blocks"].whole}
+    arrays, scoring = arrays | store.columns(), None
+    values = {"n": store.n, "n_bytes": store.n_bytes}
+    vectors = arrays.get("vectors")
     if isinstance(vectors, KeptFile):
         arrays |= {"vectors": None, "places": vectors.places}
         values["vectors_file"] = {"path": vectors.path, "sum": vectors.sum}
@@ -40,7 +50,7 @@ def write_store(store) -> tuple[dict, dict]:
     if store.decoder is not None:
         decoder = store.decoder
         arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
-        names = "n_bits", "normalized", "metric", "fraction_bits", "base"
+        names = "n_bits", "normalized", "metric", "fraction_bits", "base", "last"
         scoring = {name: getattr(decoder, name) for name in names}
     arrays = {
         name: in_order(name, array)
@@ -55,12 +65,12 @@ def read_store(saved, values, n_features, verify):
 
     The content of a map is checked before its first use.
     """
-    arrays, n_bytes = dict(saved.arrays), values["n_bytes"]
+    arrays, n, n_bytes = dict(saved.arrays), values["n"], values["n_bytes"]
     file = values.get("vectors_file")
     unknown = sorted(arrays.keys() - set(ARRAYS))
     if unknown:
         raise ValueError(f"This skhash does not know: {unknown}; update it.")
-    n_bits = _check_arrays(arrays, n_bytes, n_features)
+    n_bits = _check_arrays(arrays, n, n_bytes, n_features)
     if file is not None:
         file = KeptFile(file["path"], file["sum"], arrays.pop("places", None))
         arrays["vectors"] = file
@@ -68,7 +78,10 @@ def read_store(saved, values, n_features, verify):
     clusters = _read_clusters(arrays)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
     whole = {"n_bytes": n_bytes, "clusters": clusters}
-    store = Store(arrays["codes"], decoder, **whole, **columns)
+    codes = arrays.get("codes")
+    if decoder is not None:
+        codes = Blocks(arrays["blocks"], n, n_bytes)
+    store = Store(codes, decoder, **whole, **columns)
 
     def check():
         with naming_damage(saved.path.parent):
@@ -76,7 +89,7 @@ def read_store(saved, values, n_features, verify):
                 saved.check()
                 if file is not None:
                     file.check()
-            _check_content(arrays, n_bits, decoder)
+            _check_content(arrays, n_bits, store)
 
     store.check_first(check if saved.mapped else None)
     if not saved.mapped:
@@ -84,27 +97,32 @@ def read_store(saved, values, n_features, verify):
     return store
 
 
-def _check_arrays(arrays, n_bytes, n_features):
+def _check_arrays(arrays, n, n_bytes, n_features):
     """Return the number of bits, or raise unless types and shapes are those of a save.
 
     arrays : dict of ndarrays, or of memory maps, of which nothing is read
     """
     wrong = [name for name, array in arrays.items() if not _is_of_its_kind(name, array)]
-    if wrong or "codes" not in arrays:
+    if wrong or len(arrays.keys() & {"codes", "blocks"}) != 1:
         name = (wrong or ["codes"])[0]
         raise ValueError(
             f"{name} is missing, or of a type or shape that it cannot have."
         )
-    codes = arrays["codes"]
     n_bits = 8 * n_bytes if n_features == n_bytes else n_features  # packed, or not
-    if (
-        type(n_bytes) is not int
-        or codes.shape[1] != 8 * -(-n_bytes // 8)
-        or packed_width(n_bits) != n_bytes
-    ):
+    if type(n_bytes) is not int or packed_width(n_bits) != n_bytes:
         raise ValueError(
             f"Codes of n_bytes={n_bytes} are not those of n_features_in_={n_features}."
         )
+    if "codes" in arrays:
+        expected = [(n, 8 * -(-n_bytes // 8))]
+    else:
+        size = _kernels.BLOCK
+        expected = [(-(-n // size), n_bytes + width, size) for width in range(5)]
+    (codes,) = (arrays[name] for name in arrays.keys() & {"codes", "blocks"})
+    if type(n) is not int or codes.shape not in expected:
+        raise ValueError(f"{n} codes of {n_bytes} bytes have not shape {codes.shape}.")
+    if {len(arrays[name]) for name in arrays.keys() & set(COLUMNS)} - {n}:
+        raise ValueError("Its arrays differ in length.")
     return n_bits
 
 
@@ -112,12 +130,12 @@ def _is_of_its_kind(name, array):
     dtype, kind, ndim = array.dtype, array.dtype.kind, array.ndim
     return {
         "codes": dtype == np.uint8 and ndim == 2 and array.flags.c_contiguous,
+        "blocks": dtype == np.uint8 and ndim == 3 and array.flags.c_contiguous,
         "y": kind not in "OV" and ndim in (1, 2),
         "ids": (dtype == np.int64 or kind == "U") and ndim == 1,
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "places": dtype == np.int64 and ndim == 1,
-        "levels": dtype == np.uint8 and ndim == 2 and 1 <= array.shape[1] <= 4,
         "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
         "offset": dtype == np.float64 and ndim == 1,
     }.get(name, name in CLUSTERS)
@@ -125,29 +143,36 @@ def _is_of_its_kind(name, array):
 
 def _read_decoder(arrays, scoring, n_bits):
     """Return the decoder, or None; raise unless it fits the codes."""
-    there = arrays.keys() & {*DECODER, "levels"}
+    there = arrays.keys() & {*DECODER, "blocks"}
     if scoring is None and not there:
         return None
     kinds = {"n_bits": int, "normalized": bool, "metric": str}
-    kinds |= {"fraction_bits": int, "base": int}
+    kinds |= {"fraction_bits": int, "base": int, "last": int}
     if (
         type(scoring) is not dict
         or {name: type(value) for name, value in scoring.items()} != kinds
         or scoring["metric"] not in METRICS
         or not 0 <= scoring["fraction_bits"] <= FRACTION_BITS
-        or not 0 <= scoring["base"] <= LARGEST_PATTERN
+        or min(scoring["base"], scoring["last"]) < 0
+        or _largest_pattern(**scoring) > LARGEST_PATTERN
         # Of codes that were packed, the decoder alone knows how many bits they have.
         or packed_width(scoring["n_bits"]) != packed_width(n_bits)
         or scoring["n_bits"] > n_bits
-        or not there >= set(DECODER)
+        or len(there) != 3
     ):
         raise ValueError("Its decoder does not fit the codes.")
     codebook, offset = arrays["codebook"], arrays["offset"]
     check_codebook(codebook, offset, scoring["n_bits"])
     decoder = Decoder(codebook, offset, **scoring)
-    if decoder.has_numbers != ("levels" in there):
+    width = arrays["blocks"].shape[1] - packed_width(n_bits)
+    if decoder.has_numbers != (width > 0) or decoder.last >= 256**width:
         raise ValueError("Its levels do not fit the decoder.")
     return decoder
+
+
+def _largest_pattern(base, last, fraction_bits, **others):
+    """Return the bit pattern of the largest number beside a code."""
+    return (base + last) << (FRACTION_BITS - fraction_bits)
 
 
 def _read_clusters(arrays):
@@ -160,6 +185,8 @@ def _read_clusters(arrays):
         return None
     if len(there) < len(CLUSTERS):
         raise ValueError(f"Of its clusters, there are {sorted(there)} alone.")
+    if "codes" not in arrays:
+        raise ValueError("Codes in blocks have no clusters.")
     n, n_bytes = arrays["codes"].shape
     sizes, kind = there["sizes"], position_type(n)
     is_counted = (
@@ -185,26 +212,31 @@ def _read_clusters(arrays):
     return ClusterArrays(**there)
 
 
-def _check_content(arrays, n_bits, decoder):
+def _check_content(arrays, n_bits, store):
     """Raise ``ValueError`` for impossible content of the arrays, which are read."""
-    codes = arrays["codes"]
-    if n_bits < 8 * codes.shape[1]:
+    if "codes" in arrays:
+        codes = arrays["codes"]
         last_words = codes[:, -8:].view(np.uint64)
         used = np.bitwise_or.reduce(last_words, axis=0).view(np.uint8)
-        if np.unpackbits(used)[n_bits - 8 * codes.shape[1] :].any():
-            raise ValueError(f"Its codes have more than {n_bits} bits.")
+        n_bits -= 8 * (codes.shape[1] - 8)
+    else:
+        used = np.bitwise_or.reduce(arrays["blocks"][:, store.n_bytes - 1], axis=None)
+        used = np.atleast_1d(used)
+        n_bits = store.decoder.n_bits - 8 * (store.n_bytes - 1)
+        levels = Blocks(arrays["blocks"], store.n, store.n_bytes).levels
+        if levels is not None:
+            largest = levels_to_keys(levels, 0).max(initial=0)
+            if largest > store.decoder.last:
+                raise ValueError("levels are above the largest.")
+    if np.unpackbits(used)[n_bits:].any():
+        raise ValueError("Its codes have more bits than they may have.")
     # Of booleans that are neither 0 nor 1, counts are wrong.
     if "live" in arrays and arrays["live"].view(np.uint8).max(initial=0) > 1:
         raise ValueError("live holds others than 0 and 1.")
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds NaN or infinity.")
-    if "levels" in arrays:
-        keys = decoder.keys_of_levels(arrays["levels"])
-        shift = FRACTION_BITS - decoder.fraction_bits
-        if keys.max(initial=0) << shift > LARGEST_PATTERN:
-            raise ValueError("levels stand for numbers beyond float32.")
     if "cluster_positions" in arrays:
-        positions, n = arrays["cluster_positions"], len(codes)
+        positions, n = arrays["cluster_positions"], store.n
         if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):
             raise ValueError(f"Positions of the clusters are not those of {n} codes.")

@@ -1,11 +1,9 @@
 """Columns beside the codes, and removal of a query from its answer."""
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils import assert_all_finite, check_consistent_length
+from sklearn.utils import check_consistent_length
 
-from skhash.neighbors.store.kept_file import KeptFile
-from skhash.utils.arrays import as_array, check_array
+from skhash.utils.arrays import check_array
 
 
 def read_labels(X, y):
@@ -20,29 +18,11 @@ def read_labels(X, y):
     return y
 
 
-def read_vectors(X, vectors):
-    """Return the real vectors of the codes `X`, or None; a memory map stays on disk."""
-    if vectors is None:
-        return None
-    if sparse.issparse(vectors):
-        raise ValueError(
-            "vectors of codes must be dense, got a sparse matrix; compare by a decoder "
-            "instead, fit(codes, decoder=...), whose queries may be sparse."
-        )
-    if isinstance(vectors, KeptFile):
-        check_consistent_length(X, vectors)
-        return vectors
-    vectors = as_array(vectors)
-    if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
-        raise ValueError(
-            "vectors must be numbers of shape (n_samples, n_features), got an array "
-            f"of shape {vectors.shape} and dtype {vectors.dtype}."
-        )
-    check_consistent_length(X, vectors)
-    if _is_mapped(vectors):
-        return vectors
-    assert_all_finite(vectors, input_name="vectors")
-    return np.ascontiguousarray(vectors)  # as searches read them
+def read_vectors(X):
+    """Return validated rows as searches read them; a memory map stays on disk."""
+    vectors = check_array(X)
+    vectors = vectors.view(np.uint8) if vectors.dtype == bool else vectors
+    return vectors if _is_mapped(vectors) else np.ascontiguousarray(vectors)
 
 
 def _is_mapped(array):

@@ -1,10 +1,12 @@
 """The content of an index: codes, and columns beside them row by row."""
 
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 
 from skhash.codes import packed_to_words
+from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.numerics._levels import keys_to_levels
@@ -47,7 +49,9 @@ class Store:
 
     Parameters
     ----------
-    packed : ndarray of shape (n, n_bytes), uint8
+    packed : ndarray of shape (n, n_bytes), uint8, or Blocks
+        The codes. With a decoder, they are kept in blocks, as searches read them, and
+        else in words.
     decoder : Decoder, default=None
         The decoder of the codes.
     n_bytes : int, default=None
@@ -57,8 +61,8 @@ class Store:
     **columns : ndarray of shape (n, ...), or None
         Further columns: "y", the label; "ids", of int64 or str; "live", a bool, False
         for a code that was removed; "vectors", the real vector that it was made of,
-        which may be a `KeptFile`; "levels", as `Decoder.with_levels` returns them. None
-        stands for a missing column.
+        which may be a `KeptFile`; "levels", as `Decoder.with_levels` returns them, with
+        a decoder. None stands for a missing column.
 
     Raises
     ------
@@ -75,7 +79,9 @@ class Store:
         clusters=None,
         **columns,
     ):
-        self.n, self.n_bytes = len(packed), n_bytes or packed.shape[1]
+        if n_bytes is None:
+            n_bytes = packed.shape[1]
+        self.n, self.n_bytes = len(packed), n_bytes
         self.decoder = decoder
         for name, column in columns.items():
             if column is not None and len(column) != self.n:
@@ -84,7 +90,13 @@ class Store:
                     f"{name} has {len(column)} rows, and there are {self.n} codes."
                 )
         # Rows from `n` on are room to grow into.
-        self._rooms = {"words": packed_to_words(packed), "live": None, **columns}
+        if decoder is None:
+            codes = {"words": packed_to_words(packed)}
+        else:
+            codes = {"blocks": packed}
+            if not isinstance(packed, Blocks):
+                codes["blocks"] = Blocks.of(packed, columns.pop("levels", None))
+        self._rooms = {**codes, "live": None, **columns}
         self.codes_key = CodesKey(clusters)
         self._lookup = None
         vectors = columns.get("vectors")
@@ -93,6 +105,10 @@ class Store:
     def check_first(self, check):
         """Call `check`, which may raise, before any column is read; None calls none."""
         self._check = check
+
+    def has(self, name):
+        """Return whether there is a column `name`; none is read."""
+        return self._rooms.get(name) is not None
 
     def __getitem__(self, name):
         """Return the column `name`, or None where it is missing."""
@@ -106,7 +122,14 @@ class Store:
     @property
     def packed(self):
         """The codes as packed bytes."""
+        if self.decoder is not None:
+            return self["blocks"].packed
         return self["words"].view(np.uint8)[:, : self.n_bytes]
+
+    @property
+    def levels(self):
+        """The levels of the codes, (n, bytes_beside), or None without any."""
+        return self["blocks"].levels
 
     @property
     def n_live(self):
@@ -123,21 +146,26 @@ class Store:
     @property
     def bytes_beside(self):
         """The bytes of the number beside a code."""
-        return 0 if self["levels"] is None else self["levels"].shape[1]
+        return self["blocks"].array.shape[1] - self.n_bytes
 
     def own_queries(self):
         """Return all codes, packed, as queries, or raise ``ValueError``."""
+        self.check_all_live()
+        return self.packed
+
+    def check_all_live(self):
+        """Raise ``ValueError`` if codes were removed."""
         if self["live"] is not None:
             raise ValueError(
                 f"{self.n - self.n_live} codes were removed, so the neighbours of "
                 "every fitted code cannot be asked for; call compact() before, or pass "
-                "the codes as X."
+                "the queries as X."
             )
-        return self.packed
 
     def columns(self):
         """Return all columns but the words, by name, without spare room."""
-        return {name: self[name] for name in self._rooms if name != "words"}
+        codes = "words", "blocks"
+        return {name: self[name] for name in self._rooms if name not in codes}
 
     def append(self, packed, **columns):
         """Return a store with more rows appended.
@@ -154,29 +182,36 @@ class Store:
         if columns["ids"] is not None:
             added = np.arange(self.n, n)
             lookup = self.lookup().add(columns["ids"], added, self["live"])
-        columns["words"] = packed_to_words(packed)
+        levels = columns.pop("levels", None)
+        if self.decoder is None:
+            columns["words"] = packed_to_words(packed)
         removed_any = self["live"] is not None
         columns["live"] = np.ones(len(packed), dtype=bool) if removed_any else None
         rooms = {
             name: None if rows is None else _with_rows(self._rooms[name], self.n, rows)
             for name, rows in columns.items()
         }
+        if self.decoder is not None:
+            rooms["blocks"] = self._rooms["blocks"].extended(self.n, packed, levels)
         return self._with(rooms, n, lookup)
 
     def with_levels(self, keys):
         """Return a store whose levels reach these keys too, and the levels of these."""
-        decoder, own = self.decoder, self["levels"]
+        decoder, width = self.decoder, self.bytes_beside
         if keys is None:
             return self, None
-        first, last = decoder.base, decoder.base + 256 ** own.shape[1]
-        if ((keys > first) & (keys < last) | (keys == 0)).all():
-            return self, keys_to_levels(keys, first, own.shape[1])
-        n, keys = self.n, np.concatenate([decoder.keys_of_levels(own), keys])
+        levels = keys[keys > 0] - decoder.base
+        if levels.min(initial=1) > 0 and levels.max(initial=0) < 256**width:
+            last = max(decoder.last, int(levels.max(initial=0)))
+            other = self._decoded_by(replace(decoder, last=last), self._rooms["blocks"])
+            return other, keys_to_levels(keys, decoder.base, width)
+        n, keys = self.n, np.concatenate([decoder.keys_of_levels(self.levels), keys])
         decoder, levels = decoder.with_levels(keys)
-        return self._decoded_by(decoder, levels[:n]), levels[n:]
+        blocks = Blocks.of(self.packed, levels[:n])
+        return self._decoded_by(decoder, blocks), levels[n:]
 
-    def _decoded_by(self, decoder, levels):
-        other = self._with({**self._rooms, "levels": levels}, self.n, self._lookup)
+    def _decoded_by(self, decoder, blocks):
+        other = self._with({**self._rooms, "blocks": blocks}, self.n, self._lookup)
         other.decoder = decoder
         return other
 
@@ -200,10 +235,13 @@ class Store:
             for name, room in self._rooms.items()
         }
         other = self._with({**rooms, "live": None}, self.n_live, None)
-        if other["levels"] is None:
+        if self.decoder is None or not self.bytes_beside:
             return other
-        keys = self.decoder.keys_of_levels(other["levels"])
-        return other._decoded_by(*self.decoder.with_levels(keys))
+        keys = self.decoder.keys_of_levels(other.levels)
+        decoder, levels = self.decoder.with_levels(keys)
+        if (decoder.base, levels.shape[1]) == (self.decoder.base, self.bytes_beside):
+            return other._decoded_by(decoder, other["blocks"])
+        return other._decoded_by(decoder, Blocks.of(other.packed, levels))
 
     def find(self, ids):
         """Return the positions of the live codes with these ids, or -1 for none.
@@ -254,7 +292,9 @@ class Store:
         return other
 
     def __getstate__(self):
-        return {"packed": self.packed, "decoder": self.decoder, **self.columns()}
+        levels = {} if self.decoder is None else {"levels": self.levels}
+        codes = {"packed": self.packed, "decoder": self.decoder}
+        return {**codes, **levels, **self.columns()}
 
     def __setstate__(self, state):
         self.__init__(**state)

@@ -6,7 +6,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import LinearLogitsMixin
 from skhash.codes import CODINGS, check_bits
-from skhash.linear._decoder import LinearDecoderMixin
 from skhash.neural.sgh._parts import (
     LatentScale,
     PairSource,
@@ -17,6 +16,7 @@ from skhash.neural.sgh._start import closed_form_decoder, sgh_start, starting_di
 from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import mean_and_scale, sample_rows
 from skhash.persistence.schema import TINY, optional, reals
+from skhash.quantization._codebook import LinearDecoderMixin
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import StrOptions
 from skhash.utils.arrays import check_array

@@ -8,10 +8,15 @@ from searches import assert_same
 from sklearn.datasets import load_digits
 
 from skhash import SGHEncoder
-from skhash.codes import pack_bits, packed_width
+from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import asymmetric
-from skhash.neighbors.search.asymmetric import CodeScorer, asymmetric_scores
+from skhash.neighbors.search.asymmetric import (
+    CodeScorer,
+    asymmetric_scores,
+    to_distances,
+)
+from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 
 N_FEATURES = 11
@@ -36,7 +41,7 @@ def make_scorer(bits, decoder, metric):
     packed = pack_bits(bits)
     decoder = read_decoder(decoder, metric)
     decoder, levels = decoder.with_levels(decoder.keys(packed))
-    return CodeScorer(decoder, packed, levels, None)
+    return CodeScorer(decoder, Blocks.of(packed, levels), None)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -50,7 +55,7 @@ def test_scores_are_those_of_decoded_vectors(n_bits, metric):
     packed = pack_bits(bits)
     same = asymmetric_scores(queries, packed, decoder, metric=metric, packed=True)
     np.testing.assert_array_equal(same, scores)
-    assert scores.dtype == np.float32
+    assert scores.dtype == np.float64
 
 
 def test_far_from_the_origin_euclidean_scores_keep_their_precision():
@@ -107,7 +112,8 @@ def test_nearest_are_the_smallest_by_score_then_position(metric, k):
     order = np.argsort(scores, axis=1, kind="stable")[:, :k]
     scorer = make_scorer(bits, decoder, metric)
     expected = np.take_along_axis(scores, order, axis=1), order
-    assert_same(scorer.nearest(queries, k), expected)
+    scores, found = scorer.nearest(queries, k)
+    assert_same((to_distances(scores, metric), found), expected)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -121,30 +127,14 @@ def test_codes_that_are_not_live_are_left_out(metric):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("n_bits", [8, 65])
-def test_candidates_have_the_scores_that_all_have(metric, n_bits):
+def test_a_code_has_one_score_beside_any_others(metric, n_bits):
     """Also where rounding would make the score of a decoded vector negative."""
     _, bits, (codebook, offset) = make_data(n_bits)
     queries, decoder = offset + bits @ codebook, (codebook, offset)
     scores = asymmetric_scores(queries, bits, decoder, metric=metric)
-    rng = np.random.default_rng(1)
-    candidates = rng.integers(0, len(bits), (len(queries), 17))
-    candidates[:, 0] = np.arange(len(bits))
-    scorer = make_scorer(bits, decoder, metric)
-    np.testing.assert_array_equal(
-        scorer.score_candidates(queries, candidates),
-        np.take_along_axis(scores, candidates, axis=1),
-    )
-
-
-def test_rows_of_an_index_in_whole_words():
-    """Bytes of a code are followed by others, which no score depends on."""
-    queries, bits, decoder = make_data(20)
-    expected = asymmetric_scores(queries, bits, decoder)
-    words = np.full((len(bits), 8), 255, dtype=np.uint8)
-    words[:, : packed_width(20)] = pack_bits(bits)
-    scorer = make_scorer(bits, decoder, "euclidean")
-    scorer.packed_codes = words
-    np.testing.assert_array_equal(scorer.score_all(queries), expected)
+    places = np.random.default_rng(1).integers(0, len(bits), 17)
+    found = make_scorer(bits, decoder, metric).among(places).score_all(queries)
+    np.testing.assert_array_equal(to_distances(found, metric), scores[:, places])
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -281,14 +281,14 @@ def test_fit_is_told_how_many_neighbours_will_be_asked_for(asked, monkeypatch):
 
     monkeypatch.setattr(ALGORITHMS["brute"], "nearest", note)
     codes = np.random.default_rng(0).integers(0, 2, (10, 8))
-    index = HammingNeighbors(3).fit(codes, expected_queries=7)
+    index = HammingNeighbors(3).fit(codes).prepare(7)
     index.prepare(0)
     for removed in (6, 2):
         index.remove(np.flatnonzero(index.live_)[:removed]).prepare(5)
     assert reached == [4, 4, 2]
     for wrong in (-1, 0.5):
         with pytest.raises(ValueError, match=f"expected_queries .* got {wrong}"):
-            index.fit(codes, expected_queries=wrong)
+            index.prepare(wrong)
         with pytest.raises(ValueError, match=f"radius .* got {wrong}"):
             index.prepare(5, radius=wrong)
 

@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from skhash.linear import _descent
-from skhash.linear._descent import BlockDescent, enumerate_codes
+from skhash.quantization import _descent
+from skhash.quantization._descent import BlockDescent, enumerate_codes
 
 
 def problem(n_blocks, n_values, n=40, n_features=6, seed=0):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skhash.linear import _blocks
-from skhash.linear._blocks import BlockMoments, departure_penalty
 from skhash.numerics._decoder import bits_to_values, sum_of_entries, values_to_bits
+from skhash.quantization import _blocks
+from skhash.quantization._blocks import BlockMoments, departure_penalty
 
 
 def problem(n_bits, block_bits, n=300, n_features=5, seed=0):

@@ -19,7 +19,7 @@ from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 from skhash.utils.threads import count_threads, map_in_threads
 
-_kernels = LateModule("skhash.linear._descent_kernels")
+_kernels = LateModule("skhash.quantization._descent_kernels")
 
 # A change has to lower the value by this share of the mean of the diagonal of G, so
 # that rounding of float32 decides nothing but ties.
@@ -45,8 +45,8 @@ class BlockDescent:
     ----------
     codebook : ndarray of shape (n_blocks, n_values, n_features), float32
         Or of shape (n_bits, n_features), of bits.
-    n_bits : int
-        The last block has values for these only.
+    n_bits : int, default=None
+        The last block has values for these only. None is whole blocks.
     n_restarts : int, default=0
     n_jobs : int, default=None
         Threads; see `count_threads`.
@@ -54,7 +54,7 @@ class BlockDescent:
         Of the random changes.
     """
 
-    def __init__(self, codebook, n_bits, *, n_restarts=0, n_jobs=None, seed=0):
+    def __init__(self, codebook, n_bits=None, *, n_restarts=0, n_jobs=None, seed=0):
         kick = BLOCK_KICK
         if codebook.ndim == 2:
             codebook = np.stack([np.zeros_like(codebook), codebook], axis=1)
@@ -74,8 +74,9 @@ class BlockDescent:
 
     def _allowed(self, n_bits):
         allowed = np.ones((self.n_blocks, self.n_values), dtype=bool)
-        missing = self.n_blocks * (self.n_values.bit_length() - 1) - n_bits
-        allowed[-1] = np.arange(self.n_values) % 2**missing == 0
+        if n_bits is not None:
+            missing = self.n_blocks * (self.n_values.bit_length() - 1) - n_bits
+            allowed[-1] = np.arange(self.n_values) % 2**missing == 0
         return allowed
 
     def _set_couplings(self):

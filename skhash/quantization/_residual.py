@@ -11,33 +11,32 @@ from skhash.utils.chunks import dense_rows
 MAX_ROWS, N_STEPS, MAX_ITER = 2**16, 10, 3
 
 
-def residual_codebook(X, n_bits, block_bits) -> tuple[np.ndarray, np.ndarray]:
+def residual_codebook(X, n_blocks, block_bits, seed=0) -> tuple[np.ndarray, np.ndarray]:
     """Return a codebook that quantizes residuals, block by block.
 
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
-    n_bits : int
+    n_blocks : int
     block_bits : int
+    seed : int
+        Of the drawn rows and the first centres.
 
     Returns
     -------
     codebook : ndarray of shape (n_blocks, 2**block_bits, n_features), float32
-        Values of a last block that `n_bits` cuts short are zero.
     offset : ndarray of shape (n_features,), float64
         The mean.
     """
-    random_state, n_values = np.random.RandomState(0), 2**block_bits
+    random_state = np.random.RandomState(seed)
     order = random_state.permutation(X.shape[0])[:MAX_ROWS]
     offset = column_means(X)
     rest = (dense_rows(X[np.sort(order)]) - offset).astype(np.float32)
     codebook = []
-    for first in range(0, n_bits, block_bits):
-        step = 2 ** max(0, first + block_bits - n_bits)
-        entries = np.zeros((n_values, X.shape[1]), dtype=np.float32)
-        entries[::step], own = kmeans(rest, n_values // step, random_state)
-        rest -= entries[::step][own]
-        codebook.append(entries)
+    for _ in range(n_blocks):
+        entries, own = kmeans(rest, 2**block_bits, random_state)
+        codebook.append(entries.astype(np.float32))
+        rest -= codebook[-1][own]
     return np.stack(codebook), offset
 
 

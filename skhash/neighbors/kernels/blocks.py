@@ -1,0 +1,39 @@
+"""Codes in blocks of 512, whose bytes stand side by side: the first of all, and so on.
+
+The levels of the codes stand behind them in the same way, so that a scan reads a block
+from its begin to its end.
+"""
+
+from skhash.utils.kernels import inlined_kernel, kernel
+
+BLOCK = 512  # codes in a block
+
+
+@kernel
+def fill(rows, first, blocks):
+    """Write the bytes of some codes, the first at position `first`.
+
+    rows : uint8 (n, n_rows); blocks : uint8 (n_blocks, n_rows, 512)
+    """
+    for i in range(len(rows)):
+        block, column = divmod(first + i, BLOCK)
+        for byte in range(rows.shape[1]):
+            blocks[block, byte, column] = rows[i, byte]
+
+
+@kernel
+def gather(blocks, positions, some):
+    """Write the codes at some positions, (n,) : int64, into other blocks."""
+    for i in range(len(positions)):
+        block, column = divmod(positions[i], BLOCK)
+        for byte in range(blocks.shape[1]):
+            some[i // BLOCK, byte, i % BLOCK] = blocks[block, byte, column]
+
+
+@inlined_kernel
+def level_at(blocks, n_bytes, position):
+    """Return the level of a code, whose bytes stand behind `n_bytes` others."""
+    level, column = 0, position % BLOCK
+    for byte in range(n_bytes, blocks.shape[1]):
+        level = 256 * level + blocks[position // BLOCK, byte, column]
+    return level

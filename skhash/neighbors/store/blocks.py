@@ -1,0 +1,107 @@
+"""Codes with the levels beside them, as scans read them: a column of a store."""
+
+import numpy as np
+
+from skhash.utils.late import LateModule
+
+_kernels = LateModule("skhash.neighbors.kernels.blocks")
+
+LINE = 64  # bytes in a line of the cache
+
+
+class Blocks:
+    """Codes in blocks of 512, the bytes of a block side by side.
+
+    Parameters
+    ----------
+    array : ndarray of shape (n_blocks, n_rows, 512), uint8
+        See `skhash.neighbors.kernels.blocks`. It may have room for more codes.
+    n : int
+        The number of codes.
+    n_bytes : int
+        How many of the rows are codes; levels follow.
+    may_grow : bool, default=False
+        Whether others may be written behind these codes.
+    """
+
+    def __init__(self, array, n, n_bytes, may_grow=False):
+        self.array, self.n, self.n_bytes = array, n, n_bytes
+        self.may_grow = may_grow
+
+    @classmethod
+    def of(cls, packed, levels=None):
+        """Return the blocks of packed codes and levels, (n, n_bytes) each."""
+        n, n_bytes = packed.shape
+        width = 0 if levels is None else levels.shape[1]
+        empty = cls(_zeros(0, n_bytes + width), 0, n_bytes)
+        return empty.extended(0, packed, levels)
+
+    @property
+    def nbytes(self):
+        """The bytes of the array, with room to grow."""
+        return self.array.nbytes
+
+    @property
+    def packed(self):
+        """The codes, (n, n_bytes), which are copied."""
+        return self.bytes(slice(self.n_bytes))
+
+    @property
+    def levels(self):
+        """Their levels, (n, width), which are copied, or None."""
+        if self.array.shape[1] == self.n_bytes:
+            return None
+        return self.bytes(slice(self.n_bytes, None))
+
+    @property
+    def whole(self):
+        """The blocks that hold codes, without room to grow."""
+        return self.array[: -(-self.n // _kernels.BLOCK)]
+
+    def bytes(self, which):
+        """Return some bytes of all codes, (n, n_chosen)."""
+        some = self.whole[:, which].transpose(0, 2, 1)
+        return some.reshape(-1, some.shape[2])[: self.n]
+
+    def extended(self, n, packed, levels=None):
+        """Return the first `n` codes, and others behind them.
+
+        It is the same array if they fit in, or a larger one, by half at least, so that
+        many small additions copy each code a bounded number of times. The first `n`
+        codes are never written.
+        """
+        parts = [packed] if levels is None else [packed, levels]
+        rows = np.ascontiguousarray(np.hstack(parts), dtype=np.uint8)
+        array, needed = self.array, n + len(rows)
+        if needed > len(array) * _kernels.BLOCK or not self.may_grow:
+            n_used = -(-n // _kernels.BLOCK)
+            n_blocks = max(-(-needed // _kernels.BLOCK), n_used + n_used // 2 * (n > 0))
+            array = _zeros(n_blocks, rows.shape[1])
+            array[:n_used] = self.array[:n_used]
+        _kernels.fill(rows, n, array)
+        return Blocks(array, needed, self.n_bytes, may_grow=True)
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, which):
+        """Return the first codes, by a slice, or a copy of those of a mask."""
+        if isinstance(which, slice):
+            return Blocks(self.array, len(range(self.n)[which]), self.n_bytes)
+        if which.dtype == bool:
+            which = np.flatnonzero(which)
+        some = _zeros(-(-len(which) // _kernels.BLOCK), self.array.shape[1])
+        array = np.require(self.array, requirements=["C", "A"])
+        _kernels.gather(array, np.ascontiguousarray(which, dtype=np.int64), some)
+        return Blocks(some, len(which), self.n_bytes)
+
+
+def _zeros(n_blocks, n_rows):
+    """Return blocks aligned so that no vector crosses a line of the cache.
+
+    One that does is read at half the speed.
+    """
+    n_bytes = n_blocks * n_rows * _kernels.BLOCK
+    room = np.zeros(n_bytes + LINE, dtype=np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + n_bytes].reshape(n_blocks, n_rows, _kernels.BLOCK)

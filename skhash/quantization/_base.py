@@ -1,0 +1,230 @@
+"""The fit that quantizer and decoder share: codebook and codes in turns."""
+
+from functools import cache, partial
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils.extmath import row_norms
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.numerics._decoder import bits_of_block, check_codebook, count_blocks
+from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
+from skhash.persistence.estimators import save_estimator
+from skhash.persistence.schema import Plain, reals, wholes
+from skhash.quantization._blocks import BlockMoments
+from skhash.quantization._codebook import (
+    decode,
+    fit_blocks,
+    refine,
+    residuals,
+    squared_errors,
+)
+from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
+from skhash.utils.chunks import RowView, dense_rows
+from skhash.utils.ranges import COUNT, COUNT_FROM_0
+
+# Entries of a part of a codebook, whose fit needs memory with their square and time
+# with the third power (32 bytes in two parts find less than in one); for each row,
+# beyond which smaller blocks decode better; the numbers in the codebook.
+MAX_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 2, 2**25
+# Noise that the codebook has while codes are refined, in standard deviations of what
+# the code leaves of a column, over the square root of the number of blocks. It falls to
+# 0 by the last alternation. With 0, codes soon stay where they are, though others would
+# be better; above 1, many alternations are needed.
+RELAXATION = 0.5
+# Ridges to choose from, in rows; by how much the next smaller one may raise the least
+# error of held-out rows, as it lowers that of the others; how many rows are held out at
+# most.
+RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+SLACK = 1.03
+MAX_HELD_OUT = 2000
+# Share of the squared error of a code that is added to its distances.
+ERROR_WEIGHT = 0.25
+# By how much the squared length of a row of float16 may differ from 1.
+UNIT_TOLERANCE = 0.01
+
+
+def have_unit_length(X) -> bool:
+    """Return whether all rows have unit length, up to rounding, or are zero."""
+    squares = row_norms(X, squared=True)
+    is_unit = np.abs(squares - 1) < UNIT_TOLERANCE
+    return bool(is_unit.any() and (is_unit | (squares == 0)).all())
+
+
+def count_entries(n_bits: int, block_bits: int) -> int:
+    return count_blocks(n_bits, block_bits) * 2**block_bits
+
+
+def is_affordable(n_entries: int, shape, n_parts=1) -> bool:
+    """Return whether rows of this shape, time and memory suffice for a codebook.
+
+    n_parts : of the codebook, each fitted by itself
+    """
+    n_rows, n_columns = shape
+    most = n_parts * min(MAX_ENTRIES, MAX_ENTRIES_PER_ROW * n_rows)
+    return n_entries <= min(most, MAX_NUMBERS // n_columns)
+
+
+def choose_ridge(X, values, block_bits: int, recode=None) -> float:
+    """Return the ridge of `RIDGES` that serves held-out rows best, or nearly so.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    values : ndarray of shape (n_samples, n_blocks)
+        Their codes.
+    block_bits : {4, 8}
+    recode : callable, default=None
+        Returns the codes that rows held out will have, of these, their codes, codebook
+        and offset. None keeps their codes.
+    """
+    order = np.random.RandomState(0).permutation(len(values))
+    held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
+    fitted = np.sort(order[len(held) :])
+    if not len(held):
+        return RIDGES[-1]
+    moments = BlockMoments(X[fitted], values[fitted], block_bits)
+    rows = dense_rows(X[held])
+
+    @cache
+    def error(i):
+        decoder = moments.solve(RIDGES[i])
+        codes = recode(rows, values[held], *decoder) if recode else values[held]
+        return squared_errors(rows, codes, *decoder).sum()
+
+    # Each solution takes time: walk from the middle as long as the error falls.
+    i = len(RIDGES) // 2
+    step = 1 if error(i + 1) < error(i) else -1
+    while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
+        i += step
+    return RIDGES[i - (i > 0 and error(i - 1) < SLACK * error(i))]
+
+
+class CodebookMixin:
+    """Estimators with a codebook of blocks, which is fitted in turns with codes.
+
+    Codes are the values of their blocks here, (n_samples, n_blocks), uint8.
+    """
+
+    _saved = {
+        "codebook_": reals(...),
+        "offset_": reals("n_features"),
+        "block_bits_": wholes(),
+        "error_": reals(low=0),
+        "normalized_": Plain(bool),
+        "n_bits_": wholes(low=1),
+        "length_bits_": wholes(high=FRACTION_BITS),
+        "distance_bits_": wholes(high=FRACTION_BITS),
+    }
+    _parameter_constraints: dict = {
+        "n_alternations": COUNT_FROM_0,
+        "n_restarts": COUNT_FROM_0,
+        "max_train_samples": [*COUNT, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["boolean"],
+    }
+
+    def save(self, path) -> None:
+        """Write what was fitted to a directory of JSON and safetensors.
+
+        Parameters
+        ----------
+        path : path-like
+            A new directory, or one that `save` wrote before.
+
+        See Also
+        --------
+        skhash.load : Reads the directory without running code.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
+
+    def _check_saved(self):
+        check_codebook(self.codebook_, self.offset_, self.n_bits_)
+        if bits_of_block(self.codebook_) != self.block_bits_:
+            raise ValueError(
+                f"codebook_ has shape {self.codebook_.shape}, and block_bits_ is "
+                f"{self.block_bits_}."
+            )
+
+    def _validate(self, X, *, reset):
+        X = validate_rows(self, X, reset=reset, accept_sparse="csr")
+        return RowView(X, prepare=contiguous_rows) if isinstance(X, np.ndarray) else X
+
+    def _sample(self, X, seed=0):
+        """Return the rows that `fit` uses, in their order, and which they are."""
+        rows, n_rows = slice(None), X.shape[0]
+        if self.max_train_samples is not None and n_rows > self.max_train_samples:
+            order = np.random.RandomState(seed).permutation(n_rows)
+            rows = np.sort(order[: self.max_train_samples])
+        X = X[rows]
+        check_magnitude(X)
+        return X, rows
+
+    def _alternate(self, X, values, ridge=None, seed=0, **options):
+        """Fit the codebook, and refine the codes, in turns.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+        values : ndarray of shape (n_samples, n_blocks)
+            Codes to start from.
+        ridge : float, default=None
+            None chooses it by the given codes, or refined ones if they will change.
+        seed : int
+            Of the noise.
+        **options
+            Of `refine`.
+
+        Returns
+        -------
+        decoder : tuple (codebook, offset)
+        values : ndarray of shape (n_samples, n_blocks)
+            The last codes.
+        ridge : float
+        """
+        options["n_jobs"] = self.n_jobs
+        if ridge is None and self.block_bits_ > 1:
+            recode = partial(refine, **options) if self.n_alternations else None
+            ridge = choose_ridge(X, values, self.block_bits_, recode)
+        options["n_restarts"] = self.n_restarts
+        decoder = fit_blocks(X, values, self.block_bits_, ridge)
+        random_state = np.random.RandomState(seed)
+        for turn in range(self.n_alternations):
+            scale = RELAXATION * (1 - (turn + 1) / self.n_alternations) ** 0.5
+            noisy = with_noise(decoder, scale, X, values, random_state)
+            values = refine(X, values, *noisy, seed=turn, **options)
+            decoder = fit_blocks(X, values, self.block_bits_, ridge)
+            if self.verbose:
+                error = squared_errors(X, values, *decoder).mean()
+                step = f"alternation {turn + 1} of {self.n_alternations}"
+                print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
+        return decoder, values, ridge
+
+    def _keep(self, X, values, codebook, offset):
+        """Keep a codebook, and what the rows and codes of its fit say of it."""
+        self.codebook_, self.offset_ = codebook, offset
+        self.normalized_ = have_unit_length(X)
+        self.error_ = float(squared_errors(X, values, codebook, offset).mean())
+        some = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
+        decoded = decode(values[some], codebook, offset)
+        chosen = choose_fractions(dense_rows(X[some]), decoded, offset, ERROR_WEIGHT)
+        self.length_bits_, self.distance_bits_ = chosen
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def with_noise(decoder, scale, X, values, random_state):
+    """Return the decoder, its codebook with noise of `scale` errors of a block."""
+    if not scale:
+        return decoder
+    codebook, offset = decoder
+    left = residuals(X, values, codebook, offset)
+    squares = sum(np.square(rest).sum(axis=0) for _, rest in left)
+    deviation = np.sqrt(squares / (len(values) * len(codebook)))
+    noise = random_state.standard_normal(codebook.shape)
+    return codebook + (scale * deviation * noise).astype(np.float32), offset

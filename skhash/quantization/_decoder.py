@@ -1,0 +1,271 @@
+"""`LinearDecoder`: a codebook for codes that are given."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.codes import check_bits
+from skhash.numerics._decoder import bits_to_values, values_to_bits
+from skhash.quantization._base import CodebookMixin, count_entries, is_affordable
+from skhash.quantization._codebook import decode, refine, squared_errors
+from skhash.utils._sklearn import Options, StrOptions, fit_context
+
+
+class LinearDecoder(CodebookMixin, BaseEstimator):
+    """Linear decoder of binary codes by least squares, and codes that decode better.
+
+    A code is cut into blocks of `block_bits` bits, and each value of a block has its
+    own vector: value v_m of block m adds ``codebook_[m, v_m]`` (with ``block_bits=1``,
+    a bit that is set adds ``codebook_[m]``). Minimized is
+
+        ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2``
+
+    over codebook and offset, for given codes, and with `n_alternations` over the codes
+    too, in turns. It gives an encoder what asymmetric search needs; `refine` finds
+    codes that serve it better.
+
+    Parameters
+    ----------
+    block_bits : {1, 4, 8, "auto"}, default="auto"
+        Bits of a block: the more, the better the same codes decode, with a codebook of
+        ``codebook_.nbytes``, ``4 n_features 2**block_bits n_bits / block_bits`` (for
+        64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
+        "auto" is 8, and less where the codebook would have more than two entries for
+        each row, or more than 8192 entries or 134 MB.
+    n_alternations : int, default=6
+        How often the codes are refined and the codebook fitted to them anew. The
+        codebook then is that of codes that `refine` returns; 0 is for given codes.
+    n_restarts : int, default=8
+        Restarts of the search for the best code of a row: the more, the lower the
+        error, in time in proportion.
+    max_train_samples : int or None, default=100_000
+        `fit` uses so many rows, drawn at random; None, all.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
+    verbose : bool, default=False
+        Whether to print the mean squared error after each alternation.
+
+    Attributes
+    ----------
+    codebook_ : ndarray, float32
+        With ``block_bits=1`` of shape (n_bits, n_features): what each bit adds to the
+        decoded vector; zeros for a bit that was constant. Else of shape
+        (ceil(n_bits / block_bits), 2**block_bits, n_features): what each block adds by
+        its value, a number whose highest bit is the first, as `numpy.packbits` has it;
+        a last block with fewer bits has zeros behind them.
+    offset_ : ndarray of shape (n_features,), float64
+        Added to these; for blocks of 4 and 8 bits the mean of the rows.
+    block_bits_ : int
+        Bits of a block.
+    error_ : float
+        Mean squared error of the rows that `fit` saw, by its last codes; with
+        ``n_alternations=0`` by the given ones.
+    length_bits_, distance_bits_ : int
+        Bits of the fraction of a float that suffice for the length of a decoded vector,
+        and for its squared distance from the offset, where searches keep these: with
+        fewer, `fit` found that rows lose neighbours.
+    normalized_ : bool
+        Whether all rows had unit length, but for zeros. Then searches scale what codes
+        decode to, as `skhash.neighbors.asymmetric_scores` says.
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    skhash.AdditiveQuantizer : Makes codes for uncompressed queries, without an encoder.
+    skhash.SGHEncoder : An encoder with its own decoder.
+    skhash.AsymmetricNeighbors : Searches by decoded codes.
+
+    Notes
+    -----
+    Refined codes are for asymmetric search, queries being real vectors. Their Hamming
+    distances from encoded queries follow the distances of vectors less well than those
+    of the codes that they were made from: a little with ``n_alternations=1``, more with
+    each that follows.
+
+    `X` has to be what the encoder sees: with ``normalize=True``, scale the rows before.
+
+    The search for codes is iterated local search, as in local search quantization, and
+    the noise that the codebook has meanwhile its stochastic relaxation [1]_. In blocks
+    of 4 and 8 bits, least squares has a ridge that shrinks an entry towards the sum of
+    its single bits; it is chosen by held-out rows. The search needs the Gram matrix of
+    all entries, ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits
+    in blocks of 8, and 268 MB for 256. `fit` needs four times as much for least
+    squares, and its time grows with the third power of the number of entries.
+
+    References
+    ----------
+    .. [1] J. Martinez, S. Zakhmi, H. H. Hoos, J. J. Little, "LSQ++: Lower running time
+       and higher recall in multi-codebook quantization", ECCV 2018.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHash
+    >>> from skhash.quantization import LinearDecoder
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> bits = ITQHash(n_bits=32, random_state=0).fit_transform(X)
+    >>> decoder = LinearDecoder(block_bits=8).fit(X, bits)
+    >>> decoder.codebook_.shape
+    (4, 256, 64)
+    >>> refined = decoder.refine(X, bits)
+    >>> plain = LinearDecoder(block_bits=8, n_alternations=0).fit(X, bits)
+    >>> error = plain.reconstruction_error(X, bits).mean()
+    >>> bool(decoder.reconstruction_error(X, refined).mean() < 0.8 * error)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
+        **CodebookMixin._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        *,
+        block_bits="auto",
+        n_alternations=6,
+        n_restarts=8,
+        max_train_samples=100_000,
+        n_jobs=None,
+        verbose=False,
+    ):
+        self.block_bits = block_bits
+        self.n_alternations = n_alternations
+        self.n_restarts = n_restarts
+        self.max_train_samples = max_train_samples
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, bits):
+        """Fit the codebook, and refine the codes in turn.
+
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors.
+        bits : array-like of shape (n_samples, n_bits)
+            Their codes, 0 and 1.
+
+        Returns
+        -------
+        self : object
+            The fitted decoder. The same rows and codes make the same one.
+
+        Raises
+        ------
+        ValueError
+            If `X` holds NaN or infinity, or `bits` other values than 0 and 1 or another
+            number of rows.
+        """
+        X, bits = self._validate(X, reset=True), check_bits(bits)
+        check_consistent_length(X, bits)
+        X, rows = self._sample(X)
+        bits = bits[rows]
+        self.n_bits_, self.block_bits_ = bits.shape[1], self.block_bits
+        if self.block_bits == "auto":
+            self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
+        values = bits_to_values(bits, self.block_bits_)
+        decoder, values, _ = self._alternate(X, values, n_bits=self.n_bits_)
+        return self._keep(X, values, *decoder)
+
+    def inverse_transform(self, bits) -> np.ndarray:
+        """Decode bits into vectors, ``offset_ + bits codebook_``.
+
+        Parameters
+        ----------
+        bits : array-like of shape (n_samples, n_bits)
+            0 and 1.
+
+        Returns
+        -------
+        decoded : ndarray of shape (n_samples, n_features), float64
+        """
+        return decode(self._values(bits), self.codebook_, self.offset_)
+
+    def reconstruction_error(self, X, bits) -> np.ndarray:
+        """Return the squared distance of each vector from its decoded code.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        bits : array-like of shape (n_samples, n_bits)
+            0 and 1.
+
+        Returns
+        -------
+        error : ndarray of shape (n_samples,), float64
+            Squared Euclidean distances.
+        """
+        return squared_errors(*self._check(X, bits), self.codebook_, self.offset_)
+
+    def refine(self, X, bits=None) -> np.ndarray:
+        """Return codes that decode to vectors nearer to `X`.
+
+        Coordinate descent over the blocks, and `n_restarts` times again from the best
+        code with some blocks changed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        bits : array-like of shape (n_samples, n_bits) or None, default=None
+            Codes to start from, 0 and 1. None makes them one block after the other, by
+            a beam search: codes about as good are found without an encoder, but their
+            Hamming distances mean nothing.
+
+        Returns
+        -------
+        refined : ndarray of shape (n_samples, n_bits), uint8
+            Codes whose error is not larger than that of `bits` where these are the
+            start. They do not depend on the rows beside them or on the number of
+            threads.
+        """
+        X, values = self._check(X, bits)
+        decoder = self.codebook_, self.offset_
+        kinds = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs}
+        refined = refine(X, values, *decoder, n_bits=self.n_bits_, **kinds)
+        if values is not None:  # the search has float32, and may be wrong in a near tie
+            worse = squared_errors(X, refined, *decoder)
+            worse = worse >= squared_errors(X, values, *decoder)
+            refined[worse] = values[worse]
+        return values_to_bits(refined, self.block_bits_, self.n_bits_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _check(self, X, bits):
+        """Return validated rows, and the values of their codes."""
+        values = None if bits is None else self._values(bits)
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        if values is not None:
+            check_consistent_length(X, values)
+        return X, values
+
+    def _values(self, bits):
+        check_is_fitted(self)
+        bits = check_bits(bits)
+        if bits.shape[1] != self.n_bits_:
+            raise ValueError(
+                f"Codes have {bits.shape[1]} bits, but this LinearDecoder was fitted "
+                f"for {self.n_bits_}."
+            )
+        return bits_to_values(bits, self.block_bits_)
+
+
+def choose_block_bits(n_bits: int, shape) -> int:
+    """Return how large blocks are: bytes, where rows of this shape and time suffice."""
+    sizes = (n for n in (8, 4) if is_affordable(count_entries(n_bits, n), shape))
+    return next(sizes, 1)

@@ -1,0 +1,354 @@
+"""`AdditiveQuantizer`: vectors in few bytes, as sums of entries of a codebook."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.codes import check_packed
+from skhash.numerics._decoder import block_values, values_to_bytes
+from skhash.numerics._projection import column_means
+from skhash.persistence.schema import wholes
+from skhash.quantization._base import (
+    MAX_ENTRIES,
+    MAX_NUMBERS,
+    CodebookMixin,
+    count_entries,
+    is_affordable,
+)
+from skhash.quantization._codebook import decode, refine, squared_errors
+from skhash.quantization._residual import residual_codebook
+from skhash.utils._sklearn import fit_context
+from skhash.utils.chunks import dense_chunks, even_chunks
+from skhash.utils.ranges import COUNT
+
+
+class AdditiveQuantizer(
+    CodebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Vectors in few bytes: each is the sum of one entry of the codebook a byte.
+
+    A code v decodes to ``offset + sum_m codebook[m, v_m]``. Codebook and codes of the
+    rows minimize, in turns,
+
+        ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2`` .
+
+    They start from residual quantization: the entries of a byte are the centres of
+    progressive k-means of what the bytes before leave [1]_. Codes are then found by
+    iterated local search, as in local search quantization, while the codebook has noise
+    that falls to 0, its stochastic relaxation [2]_. The codebook is that of least
+    squares, with a ridge that held-out rows choose.
+
+    The codes are for comparison with uncompressed queries, by `AsymmetricNeighbors`, or
+    for reconstruction. Hamming distances between them mean nothing.
+
+    Parameters
+    ----------
+    n_bytes : int, default=8
+        Bytes of a code.
+    n_alternations : int, default=6
+        How often the codes are refined and the codebook is fitted to them anew.
+    n_restarts : int, default=8
+        Restarts of the search for the best code of a row: the more, the lower the
+        error, in time in proportion.
+    max_train_samples : int or None, default=100_000
+        Maximum number of rows, drawn at random, that `fit` learns from. None uses all.
+    n_jobs : int, default=None
+        Threads, as in `HammingNeighbors`.
+    random_state : int, RandomState instance or None, default=None
+        Draws rows, first centres and noise. None is as 0: the same rows make the same
+        codes.
+    verbose : bool, default=False
+        Whether to print the mean squared error after each alternation.
+
+    Attributes
+    ----------
+    codebook_ : ndarray of shape (n_blocks, 256 or 16, n_features), float32
+        What each block of a code adds by its value: see the notes.
+    offset_ : ndarray of shape (n_features,), float64
+        Added to these: the mean of the rows.
+    block_bits_ : {8, 4}
+        Bits of a block.
+    n_parts_ : int
+        Parts of the code that are fitted by themselves: see the notes.
+    error_ : float
+        Mean squared error of the rows that `fit` saw, by the codes that it ended with.
+        With few rows, the codes that `transform` finds for them are farther.
+    length_bits_, distance_bits_ : int
+        Bits of the fraction of a float that suffice for the length of a decoded vector,
+        and for its squared distance from the offset, where searches keep these: with
+        fewer, `fit` found that rows lose neighbours.
+    normalized_ : bool
+        Whether all rows had unit length, but for zeros. Then searches scale what codes
+        decode to, as `skhash.neighbors.asymmetric_scores` says.
+    n_bits_ : int
+        ``8 n_bytes``, the length of the codes.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `X` has names that are all strings.
+
+    See Also
+    --------
+    skhash.HashedNeighbors : Finds neighbours by such codes.
+    skhash.AsymmetricNeighbors : Searches them with uncompressed queries.
+    skhash.quantization.LinearDecoder : A codebook for codes that are given.
+
+    Notes
+    -----
+    A block is a byte, ``block_bits_`` is 8, if the codebook then has at most two
+    entries for each row of the fit and part, and at most 134 MB. Otherwise it is half a
+    byte, of 16 entries; the first of two is the high half.
+
+    `fit` needs memory with the square of the number of entries, and time with its third
+    power. So codes of more than 32 bytes (256 with half bytes) have parts: of P parts,
+    one has every P-th principal axis of the rows, and an additive code of what they are
+    there. This is additive product quantization [1]_ with other axes. There are not
+    more parts than columns.
+
+    References
+    ----------
+    .. [1] A. Babenko, V. Lempitsky, "Additive quantization for extreme vector
+       compression", CVPR 2014.
+    .. [2] J. Martinez, S. Zakhmi, H. H. Hoos, J. J. Little, "LSQ++: Lower running time
+       and higher recall in multi-codebook quantization", ECCV 2018.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import AdditiveQuantizer
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> quantizer = AdditiveQuantizer(4).fit(X)
+    >>> codes = quantizer.transform(X)
+    >>> codes.shape, codes.dtype
+    ((1797, 4), dtype('uint8'))
+    >>> decoded = quantizer.inverse_transform(codes)
+    >>> bool(((X - decoded) ** 2).sum() < 0.04 * ((X - X.mean(axis=0)) ** 2).sum())
+    True
+    """
+
+    _has_hamming_distances = False
+    _saved = {"n_parts_": wholes(low=1)}
+    _parameter_constraints: dict = {
+        "n_bytes": COUNT,
+        **CodebookMixin._parameter_constraints,
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_bytes=8,
+        *,
+        n_alternations=6,
+        n_restarts=8,
+        max_train_samples=100_000,
+        n_jobs=None,
+        random_state=None,
+        verbose=False,
+    ):
+        self.n_bytes = n_bytes
+        self.n_alternations = n_alternations
+        self.n_restarts = n_restarts
+        self.max_train_samples = max_train_samples
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn the codebook.
+
+        :doc:`/benchmarks/encoding` has the seconds of fits.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Real vectors.
+        y : Ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        self : object
+            The fitted quantizer.
+
+        Raises
+        ------
+        ValueError
+            If `X` holds NaN or infinity, or `n_bytes` is too much for its columns.
+        """
+        seed = seed_of(self.random_state)
+        X, _ = self._sample(self._validate(X, reset=True), seed)
+        self.block_bits_, self.n_parts_ = choose_blocks(self.n_bytes, X.shape)
+        self.n_bits_ = 8 * self.n_bytes
+        if self.n_parts_ > 1:
+            return self._keep(X, *self._fit_parts(X, seed))
+        n_blocks = self.n_bits_ // self.block_bits_
+        decoder, values, _ = self._fit_codes(X, n_blocks, seed)
+        return self._keep(X, values, *decoder)
+
+    def transform(self, X) -> np.ndarray:
+        """Encode vectors.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_bytes), uint8
+            The code of a row does not depend on the rows beside it, or on the number of
+            threads. Rows are read in chunks.
+        """
+        check_is_fitted(self)
+        values = self._values(self._validate(X, reset=False))
+        return values_to_bytes(values, self.block_bits_)
+
+    def inverse_transform(self, X) -> np.ndarray:
+        """Decode codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bytes), uint8
+            Codes.
+
+        Returns
+        -------
+        decoded : ndarray of shape (n_samples, n_features), float64
+        """
+        check_is_fitted(self)
+        return decode(self._values_of(X), self.codebook_, self.offset_)
+
+    def reconstruction_error(self, X, codes=None) -> np.ndarray:
+        """Return the squared distance of each vector from its decoded code.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        codes : array-like of shape (n_samples, n_bytes), uint8, default=None
+            Codes of the vectors, which need not be made then.
+
+        Returns
+        -------
+        error : ndarray of shape (n_samples,), float64
+            Squared Euclidean distances.
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        values = self._values(X) if codes is None else self._values_of(codes)
+        check_consistent_length(X, values)
+        return squared_errors(X, values, self.codebook_, self.offset_)
+
+    def score(self, X, y=None) -> float:
+        """Return minus the mean squared distance of vectors from their decoded codes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : Ignored
+            Not used, present for API consistency by convention.
+
+        Returns
+        -------
+        score : float
+            At most 0; the greater, the better.
+        """
+        return -float(self.reconstruction_error(X).mean())
+
+    def _fit_codes(self, X, n_blocks, seed, ridge=None):
+        """Return what `_alternate` does, from codes of residual quantization."""
+        decoder = residual_codebook(X, n_blocks, self.block_bits_, seed)
+        values = refine(X, None, *decoder, n_jobs=self.n_jobs)
+        return self._alternate(X, values, ridge, seed)
+
+    def _fit_parts(self, X, seed):
+        """Return codes, codebook and offset, of parts with some principal axes each."""
+        codebook, values, ridge = [], [], None
+        parts = zip(alternate_axes(X, self.n_parts_), self._parts(), strict=True)
+        for (basis, rows), blocks in parts:
+            n_blocks = blocks.stop - blocks.start
+            # The first choice of a ridge serves all.
+            (entries, _), own, ridge = self._fit_codes(rows, n_blocks, seed, ridge)
+            codebook.append(entries @ basis.T.astype(np.float32))
+            values.append(own)
+        return np.hstack(values), np.concatenate(codebook), column_means(X)
+
+    def _parts(self):
+        """Return the blocks of each part, slices."""
+        return even_chunks(self.n_bits_ // self.block_bits_, self.n_parts_)
+
+    def _values(self, X):
+        """Return the codes of validated rows, as values of blocks."""
+        kinds = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs}
+        parts = (self.codebook_[blocks] for blocks in self._parts())
+        codes = [refine(X, None, part, self.offset_, **kinds) for part in parts]
+        return np.hstack(codes)
+
+    def _values_of(self, codes):
+        codes = check_packed(codes, self.n_bits_)
+        return block_values(codes, self.block_bits_, len(self.codebook_))
+
+    def _check_saved(self):
+        super()._check_saved()
+        of_bytes = self.block_bits_ > 1 and self.n_bits_ % 8 == 0
+        if not of_bytes or self.n_parts_ > len(self.codebook_):
+            about = f"{self.n_bits_} bits in {self.n_parts_} parts"
+            raise ValueError(f"Codes of {about} are no bytes of a quantizer.")
+
+    @property
+    def _n_features_out(self):
+        return self.n_bits_ // 8
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def seed_of(random_state) -> int:
+    """Return a seed: 0 for None, so that a fit can be repeated."""
+    if random_state is None or isinstance(random_state, Integral):
+        return int(random_state or 0)
+    return random_state.randint(np.iinfo(np.int32).max)
+
+
+def choose_blocks(n_bytes, shape) -> tuple[int, int]:
+    """Return the bits of a block and the number of parts, for rows of this shape."""
+    n_columns = shape[1]
+    # Half bytes are for few rows, which need not suffice then.
+    for block_bits, n_rows in ((8, shape[0]), (4, MAX_ENTRIES)):
+        n_entries = count_entries(8 * n_bytes, block_bits)
+        n_parts = min(-(-n_entries // MAX_ENTRIES), n_columns)
+        if is_affordable(n_entries, (n_rows, n_columns), n_parts):
+            return block_bits, n_parts
+    most = min(n_columns * MAX_ENTRIES, MAX_NUMBERS // n_columns) // count_entries(8, 4)
+    raise ValueError(
+        f"n_bytes={n_bytes} is too much for n_features={n_columns}, with which codes "
+        f"have at most {most} bytes. Lower n_bytes, or reduce wide rows before, by PCA "
+        "or TruncatedSVD."
+    )
+
+
+def alternate_axes(X, n_parts: int):
+    """Yield bases of every `n_parts`-th principal axis, and the centred rows in these.
+
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    basis : ndarray of shape (n_features, n_axes), float64
+    rows : ndarray of shape (n_samples, n_axes), float32
+    """
+    mean = column_means(X)
+
+    def centered():
+        return (chunk - mean for _, chunk in dense_chunks(X))
+
+    axes = np.linalg.eigh(sum(rows.T @ rows for rows in centered()))[1][:, ::-1]
+    for part in range(n_parts):
+        basis = axes[:, part::n_parts]
+        rows = [(chunk @ basis).astype(np.float32) for chunk in centered()]
+        yield basis, np.concatenate(rows)

@@ -1,0 +1,132 @@
+"""The one layout of codes that are decoded: grown, removed and copied, as if fresh."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skhash.neighbors import AsymmetricNeighbors
+from skhash.neighbors.store.blocks import LINE, Blocks
+
+N, N_BYTES, N_FEATURES = 1700, 3, 5
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(0, 256, (N, N_BYTES), dtype=np.uint8)
+QUERIES = RNG.normal(size=(9, N_FEATURES))
+DECODER = RNG.normal(size=(N_BYTES, 256, N_FEATURES)), np.ones(N_FEATURES)
+# Their numbers need more bytes than those of the others.
+ERRORS = np.where(np.arange(N) % 700 == 650, 1e20, RNG.random(N))
+KINDS = pytest.mark.parametrize("kind", ["errors", "inner_product", "cosine"])
+
+
+def fitted(kind, rows, index=None):
+    """Fit the codes of some rows, or add them to an index."""
+    errors = {"errors": ERRORS[rows]} if kind == "errors" else {}
+    if index is not None:
+        return index.partial_fit(CODES[rows], **errors)
+    metric = "euclidean" if kind == "errors" else kind
+    index = AsymmetricNeighbors(20, metric=metric, packed=True)
+    return index.fit(CODES[rows], decoder=DECODER, **errors)
+
+
+def assert_holds(index, kind, rows):
+    """Look whether an index is, and answers, as one that was fitted to some rows."""
+    fresh = fitted(kind, rows)
+    assert_array_equal(index.packed_codes_, CODES[rows])
+    k = min(len(rows), 20)
+    found, expected = (one.kneighbors(QUERIES, k) for one in (index, fresh))
+    assert_array_equal(found, expected)
+    mask = np.arange(len(rows)) % 3 == 1
+    found, expected = (
+        one.kneighbors(QUERIES, mask.sum() // 2, mask=mask) for one in (index, fresh)
+    )
+    assert_array_equal(found, expected)
+    radius = float(np.median(expected[0]))
+    found, expected = (one.radius_neighbors(QUERIES, radius) for one in (index, fresh))
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(np.concatenate(one), np.concatenate(other))
+    keys, others = (
+        store.decoder.keys_of_levels(store.levels)
+        for store in (index._store, fresh._store)
+    )
+    assert_array_equal(keys, others)
+    blocks = index._store["blocks"]
+    assert blocks.whole.ctypes.data % LINE == 0
+
+
+@KINDS
+@pytest.mark.parametrize("mapped", [False, True])
+def test_many_small_additions(kind, mapped, tmp_path):
+    steps = np.cumsum([5, 1, 500, 5, 1, 1, 600, 99, 1, 1, 300, 3])
+    index, every = fitted(kind, np.arange(steps[0])), np.arange(N)
+    for first, last in zip(steps, steps[1:], strict=False):
+        if mapped:
+            index.save(tmp_path / f"{last}")
+            index = AsymmetricNeighbors.load(tmp_path / f"{last}", mmap=True)
+        fitted(kind, slice(first, last), index)
+        assert_holds(index, kind, every[:last])
+    arrays = []
+    for i in range(steps[-1], N):
+        fitted(kind, slice(i, i + 1), index)
+        arrays.append(index._store["blocks"].array)
+    assert len({*map(id, arrays)}) <= 2  # nearly all find room
+    assert_holds(index, kind, every)
+
+
+@KINDS
+def test_two_that_grew_from_one(kind):
+    """None sees what another one adds, and the first is as it was."""
+    some = np.arange(600)
+    first = fitted(kind, slice(600, 610), fitted(kind, some))
+    held = first._store
+    indexes = [copy.copy(first) for _ in range(3)]
+    parts = [np.arange(700, 720), np.arange(800, 1600), np.arange(900, 901)]
+    for index, rows in zip(indexes, parts, strict=True):
+        fitted(kind, rows, index)
+    for index, rows in zip(indexes, parts, strict=True):
+        assert_holds(index, kind, np.concatenate([np.arange(610), rows]))
+    assert_holds(first, kind, np.arange(610))
+    assert first._store is held
+    fitted(kind, slice(610, 640), first)
+    assert_holds(first, kind, np.arange(640))
+    assert_holds(indexes[0], kind, np.concatenate([np.arange(610), parts[0]]))
+
+
+@KINDS
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_what_is_left_of_removed_codes(kind, share):
+    gone = np.random.default_rng(1).random(1000) < share
+    index = fitted(kind, np.arange(1000))
+    before = index.kneighbors(QUERIES, 1000)
+    held = index._store["blocks"].array
+    index.remove(np.flatnonzero(gone))
+    assert index._store["blocks"].array is held
+    assert_array_equal(index.packed_codes_, CODES[:1000])
+    k, places = 1000 - gone.sum(), np.flatnonzero(~gone)
+    found = index.kneighbors(QUERIES, k)
+    stays = ~gone[before[1]]
+    for one, other in zip(found, before, strict=True):
+        assert_array_equal(one, other[stays].reshape(one.shape))
+    fitted(kind, np.arange(1000, 1010), index)
+    assert_array_equal(index.packed_codes_, CODES[:1010])
+    places = np.append(places, np.arange(1000, 1010))
+    assert_holds(index.compact(), kind, places)
+    fitted(kind, np.arange(1010, 1100), index)
+    assert_holds(index, kind, np.append(places, np.arange(1010, 1100)))
+
+
+@pytest.mark.parametrize("width", [0, 1, 4])
+def test_bytes_stand_side_by_side(width):
+    levels = RNG.integers(0, 256, (N, width), dtype=np.uint8) if width else None
+    blocks = Blocks.of(CODES, levels)
+    for i in (0, 511, 512, 1023, N - 1):
+        assert_array_equal(blocks.array[i // 512, :N_BYTES, i % 512], CODES[i])
+        if width:
+            assert_array_equal(blocks.array[i // 512, N_BYTES:, i % 512], levels[i])
+    assert_array_equal(blocks.packed, CODES)
+    assert blocks.levels is None or np.array_equal(blocks.levels, levels)
+    some = RNG.permutation(N)[:1025]
+    for chosen in (some, np.isin(np.arange(N), some)):
+        order = some if chosen is some else np.sort(some)
+        assert_array_equal(blocks[chosen].packed, CODES[order])
+    assert len(blocks[some[:0]]) == 0

@@ -1,0 +1,309 @@
+"""AdditiveQuantizer against brute force, k-means, and quantizers of its parts."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skhash
+from skhash import AdditiveQuantizer, ITQHash
+from skhash.quantization import LinearDecoder, _base, _quantizer
+from skhash.utils.chunks import dense_chunks, row_chunks
+
+QUICK = {"n_alternations": 1, "n_restarts": 2}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data
+
+
+def use_blocks(monkeypatch, block_bits, n_parts=1):
+    monkeypatch.setattr(_quantizer, "choose_blocks", lambda *_: (block_bits, n_parts))
+
+
+def test_one_byte_is_k_means(digits):
+    X = np.vstack([digits, digits + 1])
+    quantizer = AdditiveQuantizer(1, n_alternations=3).fit(X)
+    vectors = quantizer.offset_ + quantizer.codebook_[0]
+    distances = cdist(X, vectors, "sqeuclidean")
+    codes = quantizer.transform(X)
+    own = distances[np.arange(len(X)), codes[:, 0]]
+    np.testing.assert_allclose(own, distances.min(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(quantizer.reconstruction_error(X), own, rtol=1e-4)
+    assert own.sum() < 1.15 * KMeans(256, n_init=1, random_state=0).fit(X).inertia_
+
+
+@pytest.mark.parametrize("block_bits", [4, 8])
+def test_codes_decode_to_sums_of_their_entries(digits, block_bits, monkeypatch):
+    use_blocks(monkeypatch, block_bits)
+    quantizer = AdditiveQuantizer(3, **QUICK).fit(digits)
+    assert quantizer.codebook_.shape == (24 // block_bits, 2**block_bits, 64)
+    assert quantizer.n_bits_ == 24
+    codes = quantizer.transform(digits)
+    assert codes.dtype == np.uint8
+    decoded, entries = quantizer.inverse_transform(codes), quantizer.codebook_
+    for code, vector in zip(codes[:50], decoded, strict=False):
+        word = code.tobytes().hex()
+        step = block_bits // 4  # the first digit of a byte is the high half
+        values = [int(word[i : i + step], 16) for i in range(0, 6, step)]
+        expected = sum(entries[m, v].astype(float) for m, v in enumerate(values))
+        np.testing.assert_allclose(vector - quantizer.offset_, expected, atol=1e-4)
+    expected = ((digits - decoded) ** 2).sum(axis=1)
+    for error in (
+        quantizer.reconstruction_error(digits),
+        quantizer.reconstruction_error(digits, codes),
+    ):
+        np.testing.assert_allclose(error, expected, rtol=1e-4)
+    assert quantizer.score(digits) == pytest.approx(-expected.mean())
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        quantizer.reconstruction_error(digits[1:], codes)
+
+
+def test_codes_are_nearer_than_those_of_an_encoder(digits):
+    bits = ITQHash(16, random_state=0).fit_transform(digits)
+    decoder = LinearDecoder(block_bits=8).fit(digits, bits)
+    error = decoder.reconstruction_error(digits, decoder.refine(digits, bits)).mean()
+    assert -AdditiveQuantizer(2).fit(digits).score(digits) < error
+
+
+def test_alternations_and_restarts_lower_the_error(digits, monkeypatch):
+    use_blocks(monkeypatch, 4)
+    scores = [
+        AdditiveQuantizer(4, n_alternations=n, n_restarts=n).fit(digits).score(digits)
+        for n in (0, 2, 6)
+    ]
+    assert scores == sorted(scores)
+
+
+def test_the_seed_decides(digits):
+    def codes(random_state):
+        options = {"max_train_samples": 1000, "n_alternations": 1}
+        quantizer = AdditiveQuantizer(2, random_state=random_state, **options)
+        return quantizer.fit(digits).transform(digits)
+
+    before = np.random.get_state()[1].copy()
+    expected = codes(None)
+    np.testing.assert_array_equal(codes(None), expected)
+    np.testing.assert_array_equal(codes(0), expected)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+    one, other = np.random.RandomState(3), np.random.RandomState(3)
+    np.testing.assert_array_equal(codes(one), codes(other))
+    assert (codes(one) != codes(0)).any() and (codes(1) != expected).any()
+
+
+def test_the_seed_draws_centres_and_noise(digits, monkeypatch):
+    def other_codebooks(n_alternations):
+        options = {"n_alternations": n_alternations, "n_restarts": 0}
+        fits = (AdditiveQuantizer(1, random_state=s, **options) for s in (0, 1))
+        one, other = (quantizer.fit(digits).codebook_ for quantizer in fits)
+        return (one != other).any()
+
+    assert other_codebooks(0)
+    start = _quantizer.residual_codebook
+    monkeypatch.setattr(
+        _quantizer, "residual_codebook", lambda *given: start(*given[:3])
+    )
+    assert not other_codebooks(0) and other_codebooks(2)
+
+
+@pytest.mark.parametrize("rows", [np.asfortranarray, pd.DataFrame, sparse.csr_array])
+def test_parts_are_quantizers_of_some_axes(rows, monkeypatch, tmp_path):
+    """Parts have no axis in common: the best codes of each are the best of the sum."""
+    monkeypatch.setattr(_base, "RELAXATION", 0)
+    monkeypatch.setattr(_base, "choose_ridge", lambda *problem: 1.0)
+    X = load_digits().data[:500] + np.random.default_rng(0).normal(100, 1, (500, 64))
+    axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]
+    use_blocks(monkeypatch, 8, n_parts=3)
+    quantizer = AdditiveQuantizer(3, **QUICK).fit(rows(X))
+    codes = quantizer.transform(rows(X))
+    use_blocks(monkeypatch, 8)
+    error = of_fits = 0
+    for part, entries in enumerate(quantizer.codebook_):
+        turned = X @ axes[part::3].T
+        alone = AdditiveQuantizer(1, **QUICK).fit(turned)
+        decoded = alone.codebook_[0] @ axes[part::3]
+        np.testing.assert_allclose(entries, decoded, rtol=0, atol=1e-3)
+        nearest = cdist(turned, alone.offset_ + alone.codebook_[0], "sqeuclidean")
+        error += nearest.min(axis=1)
+        of_fits += alone.error_
+    found = quantizer.reconstruction_error(X, codes)
+    np.testing.assert_allclose(found, error, rtol=1e-4)
+    assert quantizer.error_ == pytest.approx(of_fits, rel=1e-3)
+    quantizer.save(tmp_path / "quantizer")
+    loaded = skhash.load(tmp_path / "quantizer")
+    np.testing.assert_array_equal(loaded.transform(rows(X)), codes)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2])
+def test_far_rows_decode_as_well(digits, n_parts, monkeypatch):
+    use_blocks(monkeypatch, 4, n_parts)
+    near, errors = digits[:500], []
+    for X in (near, near + 1.7e9):
+        errors.append(-AdditiveQuantizer(2, **QUICK).fit(X).score(X))
+    np.testing.assert_allclose(*errors, rtol=0.02)
+
+
+def test_forms_of_rows_make_the_same_codes(digits, tmp_path, monkeypatch):
+    """Digits are exact in float16, of which a file is read chunk by chunk."""
+    quantizer = AdditiveQuantizer(2, **QUICK).fit(digits)
+    expected = quantizer.transform(digits)
+    np.save(tmp_path / "rows.npy", digits.astype(np.float16))
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    few = [1700, 3, 3, 41]
+    np.testing.assert_array_equal(quantizer.transform(digits[few]), expected[few])
+    for chunks in (row_chunks, dense_chunks):
+        monkeypatch.setattr(chunks, "__defaults__", (5000,))
+    for rows in (mapped, digits.astype(np.float32), sparse.csr_array(digits)):
+        np.testing.assert_array_equal(quantizer.transform(rows), expected)
+    monkeypatch.undo()
+    for rows in (mapped, np.asfortranarray(digits), pd.DataFrame(digits)):
+        other = clone(quantizer).fit(rows)
+        np.testing.assert_allclose(other.codebook_, quantizer.codebook_, atol=1e-3)
+    mapped = mapped.copy()
+    mapped[7, 7] = np.nan
+    for method in (quantizer.transform, clone(quantizer).fit):
+        with pytest.raises(ValueError, match="contains NaN"):
+            method(mapped)
+
+
+def test_a_map_of_float16_is_not_converted_whole(digits, monkeypatch):
+    quantizer = AdditiveQuantizer(1, **QUICK).fit(digits)
+    rows, shapes = np.tile(digits, (10, 1)).astype(np.float16), []
+    convert = _base.contiguous_rows
+
+    def converted(X):
+        shapes.append(len(X))
+        return convert(X)
+
+    monkeypatch.setattr(_base, "contiguous_rows", converted)
+    monkeypatch.setattr(dense_chunks, "__defaults__", (10**5,))
+    quantizer.transform(rows)
+    assert 0 < max(shapes) < 1000 and sum(shapes) >= len(rows)
+    shapes.clear()
+    clone(quantizer).set_params(max_train_samples=1100).fit(rows)
+    assert max(shapes) <= 1100
+
+
+def test_some_rows_are_drawn(digits):
+    drawn = np.sort(np.random.RandomState(5).permutation(len(digits))[:1200])
+    options = {"random_state": 5, **QUICK}
+    some = AdditiveQuantizer(1, max_train_samples=1200, **options).fit(digits)
+    alone = AdditiveQuantizer(1, **options).fit(digits[drawn])
+    np.testing.assert_array_equal(some.codebook_, alone.codebook_)
+
+
+def test_rows_of_unit_length_are_known(digits):
+    rows = digits / np.linalg.norm(digits, axis=1, keepdims=True)
+    assert AdditiveQuantizer(1, **QUICK).fit(rows).normalized_
+    assert not AdditiveQuantizer(1, **QUICK).fit(digits).normalized_
+
+
+@pytest.mark.parametrize("n_bytes", [1, 8, 96])
+@pytest.mark.parametrize("kind", ["a row", "three rows", "a column", "few values"])
+def test_little_data_is_encoded_nearly_exactly(kind, n_bytes):
+    rng = np.random.default_rng(0)
+    X = {
+        "a row": rng.normal(size=(1, 5)),
+        "three rows": rng.normal(size=(3, 50)),
+        "a column": rng.integers(0, 10, size=(60, 1)).astype(float),
+        "few values": np.hstack([np.ones((90, 1)), np.repeat(np.eye(3), 30, axis=0)]),
+    }[kind]
+    quantizer = AdditiveQuantizer(n_bytes, n_alternations=1, n_restarts=0).fit(X)
+    codes = quantizer.transform(X)
+    assert codes.shape == (len(X), n_bytes)
+    decoded = quantizer.inverse_transform(codes)
+    np.testing.assert_allclose(decoded, X, atol=0.05 * max(np.ptp(X), 1))
+
+
+@pytest.mark.parametrize(
+    "n_bytes, shape, block_bits, n_parts",
+    [
+        *((1, (128, 4), 8, 1), (1, (127, 4), 4, 1), (1, (1, 4), 4, 1)),
+        *((8, (1024, 4), 8, 1), (8, (1023, 4), 4, 1), (32, (10**6, 384), 8, 1)),
+        *((33, (10**6, 4), 8, 2), (64, (4096, 9), 8, 2), (64, (4095, 9), 4, 1)),
+        *((256, (10**6, 4), 4, 1), (256, (10**6, 8), 8, 8), (257, (10**6, 4), 4, 2)),
+        *((2, (10**6, 2**16), 8, 1), (3, (10**6, 2**16), 4, 1)),
+    ],
+)
+def test_codebooks_stay_small(n_bytes, shape, block_bits, n_parts):
+    assert _quantizer.choose_blocks(n_bytes, shape) == (block_bits, n_parts)
+
+
+@pytest.mark.parametrize("shape, most", [((9, 1), 256), ((9, 2**17), 8)])
+def test_too_many_bytes_for_the_columns_are_refused(shape, most):
+    X = sparse.random_array(shape, density=0.1, format="csr")
+    with pytest.raises(ValueError, match=f"n_bytes={most + 1} .* at most {most} bytes"):
+        AdditiveQuantizer(most + 1).fit(X)
+    assert _quantizer.choose_blocks(most, shape) == (4, 1)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20, 1e200])
+def test_magnitudes_that_cannot_be_squared_are_refused(unit, digits):
+    with pytest.raises(ValueError, match="largest magnitude in X is"):
+        AdditiveQuantizer(1).fit(unit * digits)
+    quantizer = AdditiveQuantizer(1, **QUICK).fit(digits)
+    if unit > 1:
+        with pytest.raises(ValueError, match="largest magnitude in X is"):
+            quantizer.transform(unit * digits)
+    else:
+        code = quantizer.transform(np.zeros((1, 64)))
+        assert (quantizer.transform(unit * digits) == code).all()
+
+
+def test_pipelines_and_grids_choose_the_bytes(digits):
+    pipeline = make_pipeline(StandardScaler(), AdditiveQuantizer(**QUICK))
+    pipeline.set_output(transform="pandas")
+    name = "additivequantizer__n_bytes"
+    search = GridSearchCV(pipeline, {name: [1, 3, 2]}, cv=2, error_score="raise")
+    search.fit(digits)
+    assert search.best_params_ == {name: 3}
+    pipeline = search.best_estimator_
+    frame = pipeline.transform(digits)
+    assert [*frame.columns] == [f"additivequantizer{i}" for i in range(3)]
+    assert (frame.dtypes == np.uint8).all()
+    rows, quantizer = pipeline[0].transform(digits), pipeline[-1]
+    left = quantizer.reconstruction_error(rows, frame)
+    np.testing.assert_array_equal(left, quantizer.reconstruction_error(rows))
+    back = pipeline.inverse_transform(frame)
+    np.testing.assert_allclose(
+        back, pipeline[0].inverse_transform(quantizer.inverse_transform(frame))
+    )
+
+
+def test_what_does_not_fit_is_refused(digits):
+    quantizer = AdditiveQuantizer(2, **QUICK)
+    for method in (quantizer.transform, quantizer.inverse_transform, quantizer.score):
+        with pytest.raises(NotFittedError):
+            method(digits)
+    with pytest.raises(ValueError, match="'n_bytes' parameter"):
+        AdditiveQuantizer(0).fit(digits)
+    quantizer.fit(digits)
+    codes = quantizer.transform(digits)
+    with pytest.raises(ValueError, match="16 bits need 2 bytes, got 1"):
+        quantizer.inverse_transform(codes[:, 1:])
+    with pytest.raises(ValueError, match="dtype uint8, got float64"):
+        quantizer.inverse_transform(codes.astype(float))
+    with pytest.raises(ValueError, match="has 63 features"):
+        quantizer.transform(digits[:, 1:])
+    quantizer.set_params(n_bytes=5)  # codes stay those of the fit
+    np.testing.assert_array_equal(quantizer.transform(digits), codes)
+    copy = pickle.loads(pickle.dumps(quantizer))
+    np.testing.assert_array_equal(copy.transform(digits), codes)
+
+
+def test_verbose_prints_the_error_of_each_alternation(digits, capsys):
+    quantizer = AdditiveQuantizer(1, n_alternations=2, verbose=True).fit(digits)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("[AdditiveQuantizer] alternation 1 of 2, error ")
+    assert last.endswith(f"alternation 2 of 2, error {quantizer.error_:.4g}")
