@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
 from skhash.quantization import LinearDecoder
-from skhash.training import BaseNeuralHasher, Optimizer, TrainedModule
+from skhash.training import BaseNeuralHasher, Storm, TrainedModule
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -96,7 +97,7 @@ CONTRACT_SETTINGS = {
             "max_epochs": 2,
             "hidden_layer_sizes": (7, 5),
             "loss": DualHashLoss(DualSolver(u_step=5.0, whole=True), warmup_epochs=1),
-            "optimizer": Optimizer("storm", forgetting=0.2),
+            "optimizer": partial(Storm, forgetting=0.2),
             "dropout": 0.2,
             "batch_size": 50,
         },
@@ -433,6 +434,7 @@ def test_loaded_encoders_encode_without_torch(tmp_path):
     run_python(
         """
 import sys
+from functools import partial
 from pathlib import Path
 import numpy as np
 import skhash
@@ -453,6 +455,7 @@ def test_import_search_and_metrics_without_torch():
     run_python(
         """
 import sys
+from functools import partial
 import numpy as np
 import skhash
 import skhash.codes, skhash.metrics, skhash.datasets

@@ -29,10 +29,10 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from skorch.callbacks import Callback
+from torch.optim import AdamW
 
 from skhash import SBNClassifier
 from skhash.noise import Logistic
-from skhash.training import Optimizer
 
 # Epochs and seeds of each data set. A seed draws the split of the small ones too.
 SETS = {
@@ -80,8 +80,8 @@ VARIANTS = {
     "noise .25 to 1": {"callbacks": [AnnealedNoise(0.25, 1.0)]},
     **{"uniform": {"noise": "uniform"}, "triangular": {"noise": "triangular"}},
     "no norm": {"batch_norm": False},
-    "decay .1": {"optimizer": Optimizer("adamw", weight_decay=0.1)},
-    "decay .3": {"optimizer": Optimizer("adamw", weight_decay=0.3)},
+    "decay .1": {"optimizer": partial(AdamW, weight_decay=0.1)},
+    "decay .3": {"optimizer": partial(AdamW, weight_decay=0.3)},
     "bound of 2": {"n_draws": 2},
     **{"from real": {"init": "real"}, "mirror": {"weights": "mirror"}},
     "mirror from real": {"weights": "mirror", "init": "real"},

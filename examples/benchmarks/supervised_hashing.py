@@ -37,12 +37,13 @@ from typing import NamedTuple
 import numpy as np
 import tools
 from skorch.callbacks import LRScheduler
+from torch.optim import SGD
 
 from skhash import DualHashEncoder, ITQHash, NeighborHash, SupervisedHash, metrics
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import SupervisedDiscreteHash
 from skhash.losses import make_loss
-from skhash.training import Optimizer
+from skhash.training import Storm
 
 CUTS = (100, 1000)
 TUNING_SEED, TUNING_BITS = 100, 32
@@ -177,7 +178,7 @@ def other(name, own, *values):
     return partial(with_loss, name), candidates(own, values)
 
 
-NESTEROV = Optimizer("sgd", momentum=0.9, nesterov=True)
+NESTEROV = partial(SGD, momentum=0.9, nesterov=True)
 RIDGES = [
     {"projection_weight": weight, "projection_ridge": ridge}
     for weight in (1e-5, 1e-3)
@@ -214,7 +215,7 @@ FORGETTING = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 GRID = {
     "adamw": ("adamw", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)),
     "momentum": (NESTEROV, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)),
-} | {f"storm {c}": (Optimizer("storm", forgetting=c), STORM_STEPS) for c in FORGETTING}
+} | {f"storm {c}": (partial(Storm, forgetting=c), STORM_STEPS) for c in FORGETTING}
 # How the paper's supplement has the penalty, all with momentum, and other losses.
 SOLVERS = {
     "StoM (dual)": "dual",

@@ -120,9 +120,9 @@ class SBNClassifier(
     lr_schedule : {"cosine", "step"} or None, default="cosine"
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
-    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
-        A class of `torch.optim` or its name in any case, or these with parameters; see
-        `skhash.training.Optimizer`.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
+        The optimizer: a class of `torch.optim` or its name in any case. A
+        `functools.partial` of a class sets its parameters, but for the step size.
     max_epochs : int, default=50
         Passes over the data.
     batch_size : int or "auto", default="auto"

@@ -1,11 +1,12 @@
 """Base classes of estimators that are trained by gradient descent."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from skhash.base import BaseHasher
 from skhash.persistence.schema import Group, Plain, Records, wholes
-from skhash.training._params import Optimizer
 from skhash.utils._sklearn import StrOptions, fit_context
 from skhash.utils.arrays import check_magnitude
 from skhash.utils.late import LateModule, torch
@@ -20,7 +21,7 @@ TRAINING_CONSTRAINTS: dict = {
     "lr_schedule": [StrOptions({"cosine", "inverse_sqrt", "step"}), None],
     "max_epochs": COUNT,
     "batch_size": [*COUNT, StrOptions({"auto"})],
-    "optimizer": [str, type, Optimizer],
+    "optimizer": [str, type, partial],
     "callbacks": [list, None],
     "validation_fraction": [*PROPER_SHARE, callable, None],
     "device": [str],

@@ -6,6 +6,7 @@ import math
 import reprlib
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -18,7 +19,6 @@ from skorch.dataset import ValidSplit
 from torch.utils.data import Subset
 
 from skhash.training._module import Batch, BatchIterator, FedRows, Rows, unwrap
-from skhash.training._params import Optimizer
 from skhash.utils.torch import seeded_globals, threads_that_pay
 
 # Parameters that may change while a net is trained: `resume` sets them, or `fit` reads.
@@ -33,8 +33,8 @@ SCHEDULES = {
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
 }
 # The abstract optimizer; one that wants the same loss several times, where bits are
-# drawn anew; and one for sparse gradients.
-NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam")
+# drawn anew; one for sparse gradients; and one that not every module can serve.
+NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "storm")
 
 
 class Stopped(Exception):
@@ -250,15 +250,15 @@ def resolve_optimizer(optimizer, others=None, **given):
 
     Parameters
     ----------
-    optimizer : str, torch.optim.Optimizer class or Optimizer
+    optimizer : str, torch.optim.Optimizer class or partial of one
     others : dict or None
         Optimizers besides those of torch, by their names.
     **given
         Parameters of the optimizer that the estimator has.
     """
-    name, params = optimizer, {}
-    if isinstance(optimizer, Optimizer):
-        name, params = optimizer.name, optimizer.params
+    kind, params = optimizer, {}
+    if isinstance(optimizer, partial) and not optimizer.args:
+        kind, params = optimizer.func, optimizer.keywords
     twice = [one for one in ("lr", *given) if one in params]
     if twice:
         raise ValueError(
@@ -267,11 +267,13 @@ def resolve_optimizer(optimizer, others=None, **given):
         )
     others, kinds = others or {}, vars(torch.optim).items()
     known = others | {key.lower(): one for key, one in kinds if _takes_steps(one)}
-    kind = known.get(name.lower()) if isinstance(name, str) else name
+    if isinstance(kind, str):
+        kind = known.get(kind.lower())
     if kind not in others.values() and not _takes_steps(kind):
         raise ValueError(
-            f"optimizer={name!r} is not one of {', '.join(sorted(known))}, nor another "
-            "class of torch.optim that takes one step a batch with dense gradients."
+            f"optimizer={optimizer!r} is not one of {', '.join(sorted(known))}, nor "
+            "another class of torch.optim that takes one step a batch with dense "
+            "gradients."
         )
     return kind, given | params
 
@@ -417,6 +419,8 @@ def _are_same(first, second) -> bool:
         return np.isscalar(first) and np.isscalar(second) and first == second
     if hasattr(first, "get_params"):
         first, second = (one.get_params(deep=False) for one in (first, second))
+    if isinstance(first, partial):
+        first, second = ([one.func, one.keywords] for one in (first, second))
     if isinstance(first, dict):
         names = first.keys() | second.keys()
         return all(_are_same(first.get(name), second.get(name)) for name in names)

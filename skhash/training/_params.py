@@ -1,54 +1,6 @@
-"""Parameters of training that are objects: optimizers, and weights that change."""
+"""Weights of losses that change while a model is trained."""
 
 from sklearn.base import BaseEstimator
-
-
-class Optimizer(BaseEstimator):
-    """An optimizer with parameters, besides the step size.
-
-    Parameters
-    ----------
-    name : str or torch.optim.Optimizer class, default="adam"
-        A class of `torch.optim`, or its name in any case; "storm" of `SupervisedHash`
-        and `DualHashEncoder`.
-    **params
-        Its parameters, such as ``momentum``. The step size is the `lr` of the
-        estimator, and where that has a `weight_decay` it is set there too.
-
-    Notes
-    -----
-    "storm" is STORM [1]_, which takes the noise out of the gradient of a batch with a
-    second gradient, of the same batch at the weights before the last step, at twice the
-    cost. Its parameter ``forgetting`` (c in the paper), by default 0.7, says how fast
-    earlier gradients are forgotten; at 1 it is gradient descent.
-
-    References
-    ----------
-    .. [1] A. Cutkosky and F. Orabona, "Momentum-based variance reduction in non-convex
-       SGD", NeurIPS 2019.
-
-    Examples
-    --------
-    >>> from skhash import SupervisedHash
-    >>> from skhash.training import Optimizer
-    >>> nesterov = Optimizer("sgd", momentum=0.9, nesterov=True)
-    >>> encoder = SupervisedHash(lr=0.1, optimizer=nesterov)
-    >>> encoder.set_params(optimizer__momentum=0.5).optimizer
-    Optimizer(momentum=0.5, name='sgd', nesterov=True)
-    """
-
-    def __init__(self, name="adam", **params):
-        self.name = name
-        self.params = params
-
-    def get_params(self, deep=True):
-        """Return the name and the parameters."""
-        return {"name": self.name, **self.params}
-
-    def set_params(self, **params):
-        """Set the name, or parameters, which may be new ones."""
-        self.__init__(**self.get_params() | params)
-        return self
 
 
 class LinearSchedule(BaseEstimator):

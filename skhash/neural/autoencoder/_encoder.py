@@ -99,9 +99,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         fewer need twice as many.
     batch_size : int or "auto", default="auto"
         Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
-    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adam"
-        A class of `torch.optim` or its name in any case, or these with parameters; see
-        `skhash.training.Optimizer`.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
+        The optimizer: a class of `torch.optim` or its name in any case. A
+        `functools.partial` of a class sets its parameters, but for the step size.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None

@@ -127,9 +127,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     batch_size : int or "auto", default="auto"
         Rows in a batch, each with its partner. Every row sees all other rows' partners
         as negatives. "auto" is a sixteenth of all rows, from 64 to 512.
-    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
-        A class of `torch.optim` or its name in any case, or these with parameters; see
-        `skhash.training.Optimizer`.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adamw"
+        The optimizer: a class of `torch.optim` or its name in any case. A
+        `functools.partial` of a class sets its parameters, but for the step size.
     weight_decay : float, default=0.03
         Weight decay of the optimizer. It helps rows that were not fitted. Set 0 for
         "adam" and others that add it to the gradient: as a penalty it is far too much.

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from functools import partial, partialmethod
+from functools import partialmethod
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -69,9 +69,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     batch_size : int or "auto", default=128
         Rows in a batch; losses of pairs see only those of the same batch. "auto" is a
         hundredth of all rows, from 32 to 512.
-    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
-        A class of `torch.optim` or its name in any case, "storm", or these with
-        parameters; see `skhash.training.Optimizer`.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adamw"
+        The optimizer: `skhash.training.Storm`, a class of `torch.optim`, or its name in
+        any case. A `functools.partial` of a class sets its parameters, but for the step
+        size.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
@@ -299,10 +300,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         return {"n_bits_": int(self.n_bits), "coefs_": coefs, "intercepts_": intercepts}
 
     def _optimizer(self, module):
-        from skhash.neural.supervised._storm import Storm
+        from skhash.training import Storm
 
-        others = {"storm": partial(Storm, shadow=module.shadow)}
-        return super()._optimizer(module, others)
+        kind, params = super()._optimizer(module, {"storm": Storm})
+        return kind, params | ({"shadow": module.shadow} if kind is Storm else {})
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
@@ -406,9 +407,10 @@ class DualHashEncoder(SupervisedHash):
     batch_size : int or "auto", default="auto"
         Rows in a batch; losses of pairs see only those of the same batch. "auto" is a
         hundredth of all rows, from 32 to 512.
-    optimizer : str, torch.optim.Optimizer class or Optimizer, default="adamw"
-        A class of `torch.optim` or its name in any case, "storm", or these with
-        parameters; see `skhash.training.Optimizer`.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adamw"
+        The optimizer: `skhash.training.Storm`, a class of `torch.optim`, or its name in
+        any case. A `functools.partial` of a class sets its parameters, but for the step
+        size.
     callbacks : list of skorch callbacks or None, default=None
         Such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None

@@ -1,7 +1,7 @@
 """DualHashEncoder: its parameters, its dual variable, its optimizers, its measures."""
 
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from skhash import DualHashEncoder, ITQHash, SupervisedHash
 from skhash.losses import DualHashLoss, ProxSolver
 from skhash.losses._dual import SOLVERS
 from skhash.metrics import mean_average_precision_score
-from skhash.training import Optimizer
+from skhash.training import Storm
 
 X, Y = load_digits(return_X_y=True)
 ROWS, LABELS = X[:300], Y[:300]
@@ -70,7 +70,7 @@ def changes(solver="prox", **params):
         {"warmup_epochs": 2},
         {"logit_scale": 1.0},
         {"pair_weights": None},
-        {"optimizer": Optimizer("sgd", momentum=0.9, nesterov=True)},
+        {"optimizer": partial(torch.optim.SGD, momentum=0.9, nesterov=True)},
         {"optimizer": "storm"},
         {"normalize": True},
         {"lr": 2e-3},
@@ -173,7 +173,7 @@ def test_storm_without_memory_is_gradient_descent():
     params = {"solver": "dual_dc", "dropout": 0.3, "lr": 0.1, "max_epochs": 3}
     storm, descent = (
         encoder(optimizer=optimizer, **params).fit(ROWS, LABELS)
-        for optimizer in (Optimizer("storm", forgetting=1.0), "sgd")
+        for optimizer in (partial(Storm, forgetting=1.0), "sgd")
     )
     state, expected = (e.net_.module_ for e in (storm, descent))
     torch.testing.assert_close(state.state_dict(), expected.state_dict())

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from skhash.neural.supervised._storm import Storm
+from skhash.training import Storm
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 6)))
 Y = torch.from_numpy(np.random.default_rng(1).normal(size=(40, 2)))

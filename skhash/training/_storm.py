@@ -7,7 +7,10 @@ from torch.optim import Optimizer
 
 
 class Storm(Optimizer):
-    r"""Recursive momentum of two gradients of one batch (Cutkosky and Orabona, 2019).
+    r"""STORM: recursive momentum, which reduces the noise of gradients of batches.
+
+    With a second gradient g, of the same batch at the weights before the last step, a
+    step is [1]_
 
     .. math::
 
@@ -28,7 +31,20 @@ class Storm(Optimizer):
         Adds ``weight_decay W`` to both gradients.
     shadow : callable, default=nullcontext
         Returns a context manager that surrounds the gradient at the weights before:
-        inside it the batch must leave no trace.
+        inside it the batch must leave no trace. `SupervisedHash` and `DualHashEncoder`
+        set it.
+
+    References
+    ----------
+    .. [1] A. Cutkosky and F. Orabona, "Momentum-based variance reduction in non-convex
+       SGD", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from skhash import SupervisedHash
+    >>> from skhash.training import Storm
+    >>> encoder = SupervisedHash(lr=0.1, optimizer=partial(Storm, forgetting=0.3))
     """
 
     def __init__(
