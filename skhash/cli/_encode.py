@@ -12,6 +12,7 @@ from skhash.cli._checks import check_device, check_writable
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
+from skhash.quantization import AdditiveQuantizer
 from skhash.utils.chunks import row_chunks
 from skhash.utils.files import replacing
 from skhash.utils.steps import progress
@@ -30,6 +31,7 @@ def run_encode(arguments) -> None:
             f"{arguments.vectors} holds vectors of {X.shape[1]} numbers, but "
             f"{arguments.encoder} encodes vectors of {encoder.n_features_in_}."
         )
+    packed = packed or isinstance(encoder, AdditiveQuantizer)
     n_bits, width = encode_file(encoder, X, path, packed, not arguments.quiet)
     if arguments.json:
         written = {
@@ -58,14 +60,14 @@ def _check_target(path: Path, vectors: Path) -> None:
     check_writable(path.parent)
 
 
-def _load_encoder(path: str, device: str | None) -> BaseHasher:
+def _load_encoder(path: str, device: str | None) -> BaseHasher | AdditiveQuantizer:
     if device is not None:
         check_device(device)
     encoder = load(path)
-    if not isinstance(encoder, BaseHasher):
+    if not isinstance(encoder, BaseHasher | AdditiveQuantizer):
         raise ValueError(
-            f"{path} holds a {type(encoder).__name__}, which makes no binary codes of "
-            "vectors; name the directory of an encoder, such as ITQHash.save writes."
+            f"{path} holds a {type(encoder).__name__}, which makes no codes of vectors; "
+            "name the directory of an encoder, such as ITQHash.save writes."
         )
     return encoder if device is None else encoder.set_params(device=device)
 
@@ -88,9 +90,12 @@ def encode_file(encoder, X, path: Path, packed: bool, shown: bool) -> tuple[int,
     n_bits, width : int
         The length of the codes, and the columns of the file.
     """
-    n_bits, n = len(encoder.get_feature_names_out()), X.shape[0]
-    width = packed_width(n_bits) if packed else n_bits
-    transform = encoder.transform_packed if packed else encoder.transform
+    n_bits = width = len(encoder.get_feature_names_out())
+    n, transform = X.shape[0], encoder.transform
+    if isinstance(encoder, AdditiveQuantizer):
+        n_bits = 8 * width
+    elif packed:
+        width, transform = packed_width(n_bits), encoder.transform_packed
     with replacing(path) as file, progress(shown) as show:
         header = {"descr": "|u1", "fortran_order": False, "shape": (n, width)}
         np.lib.format.write_array_header_1_0(file, header)

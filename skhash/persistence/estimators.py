@@ -10,7 +10,7 @@ from skhash.persistence import state, tensors
 from skhash.utils.files import is_unfinished, replacing
 
 FILE = "skhash.safetensors"
-FORMAT_VERSION = 1
+FORMAT = 1
 
 
 def check_target(path) -> Path:
@@ -50,7 +50,7 @@ def save_estimator(estimator, path) -> None:
     arrays, entry = state.described(estimator)
     path = check_target(path)
     path.mkdir(parents=True, exist_ok=True)
-    versions = {"format_version": FORMAT_VERSION, "skhash_version": __version__}
+    versions = {"format": FORMAT, "skhash_version": __version__}
     with replacing(path / FILE) as file:
         tensors.write(file, {**versions, **entry}, arrays)
 
@@ -122,12 +122,16 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
         )
     with tensors.naming_damage(path):
         manifest, arrays = tensors.read(path / FILE, mmap)
-        version = manifest["format_version"]
-        if version != FORMAT_VERSION:
+        if "format" not in manifest:
             raise ValueError(
-                f"It has format version {version} of skhash "
-                f"{manifest['skhash_version']}, and this one reads {FORMAT_VERSION}; "
-                "update skhash, or save it anew."
+                "It was saved before format 1 of files, by a version of skhash that was "
+                "never released; fit and save it anew."
+            )
+        if manifest["format"] != FORMAT:
+            raise ValueError(
+                f"It has format {manifest['format']} of skhash "
+                f"{manifest['skhash_version']}, and this one reads {FORMAT}; update "
+                "skhash, or save it anew."
             )
         if cls is not None and manifest["class"] != state.class_name(cls):
             raise ValueError(

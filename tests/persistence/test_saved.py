@@ -123,8 +123,8 @@ def test_what_is_no_saved_estimator(path, tmp_path):
         message = re.escape(f"{absent} is not a saved skhash estimator")
         with pytest.raises(FileNotFoundError, match=message):
             skhash.load(absent)
-    rewrite(path, format_version=2, skhash_version="7.5")
-    with pytest.raises(ValueError, match="format version 2 of skhash 7.5, .* reads 1"):
+    rewrite(path, format=2, skhash_version="7.5")
+    with pytest.raises(ValueError, match="format 2 of skhash 7.5, .* reads 1; update"):
         skhash.load(path)
 
 
