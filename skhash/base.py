@@ -6,6 +6,7 @@ descent derives from `BaseNeuralHasher`, which names its hooks.
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -64,7 +65,7 @@ class BaseHasher(
     def _logits(self, X) -> np.ndarray:
         """Return the float32 logits of one chunk of validated rows."""
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
 
         :doc:`/benchmarks/encoding` has the seconds of fits.

@@ -31,7 +31,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
 
     _unit_variance: float
 
-    def __init__(self, scale=1.0):
+    def __init__(self, scale=1.0) -> None:
         self.scale = scale
 
     @abstractmethod

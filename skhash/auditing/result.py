@@ -1,6 +1,7 @@
 """The result of an audit: data, recommendation, texts and charts."""
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 from skhash.auditing.chart import draw_recall
 from skhash.auditing.choices import SEARCHES, Choice, name_of, recommend
@@ -119,7 +120,7 @@ class AuditResult:
             lines.append(f"from {room} import {maker.__name__}")
         return lines
 
-    def to_frame(self):
+    def to_frame(self) -> Any:
         """Return the rows as a pandas DataFrame, one column a measurement."""
         import pandas as pd
 
@@ -138,7 +139,7 @@ class AuditResult:
         }
 
     @classmethod
-    def from_rows(cls, rows, fitted, settings, skipped):
+    def from_rows(cls, rows, fitted, settings, skipped) -> Self:
         """Choose among the rows that are fitted here, and compare with the others.
 
         fitted : dict of encoders, by the place of their row
@@ -151,7 +152,7 @@ class AuditResult:
 
     def to_html(
         self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
-    ):
+    ) -> str:
         """Return a page with the whole result, as the text of one HTML file.
 
         It needs no network and can be read without JavaScript, which sorts the table.
@@ -198,7 +199,7 @@ class AuditResult:
     def _repr_html_(self) -> str:
         return fragment(self)
 
-    def plot(self, ax=None):
+    def plot(self, ax=None) -> Any:
         """Draw recall against bytes per vector in memory, and the recommendation.
 
         A colour is a search, by Hamming distance or uncompressed queries, and a line is

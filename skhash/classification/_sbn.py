@@ -4,6 +4,7 @@ import copy
 import math
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from sklearn.base import (
@@ -246,7 +247,7 @@ class SBNClassifier(
         device="auto",
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.architecture = architecture
         self.input_shape = input_shape
@@ -274,7 +275,7 @@ class SBNClassifier(
     _untrained_parameters = ("n_predict_samples",)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Train the network.
 
         :doc:`/benchmarks/encoding` has the seconds of fits.
@@ -309,7 +310,7 @@ class SBNClassifier(
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call builds the network, with mean and scale of its rows: let them be

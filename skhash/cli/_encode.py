@@ -66,8 +66,8 @@ def _load_encoder(path: str, device: str | None) -> BaseHasher | AdditiveQuantiz
     encoder = load(path)
     if not isinstance(encoder, BaseHasher | AdditiveQuantizer):
         raise ValueError(
-            f"{path} holds a {type(encoder).__name__}, which makes no codes of vectors; "
-            "name the directory of an encoder, such as ITQHash.save writes."
+            f"{path} holds a {type(encoder).__name__}, which makes no codes of "
+            "vectors; name the directory of an encoder, such as ITQHash.save writes."
         )
     return encoder if device is None else encoder.set_params(device=device)
 

@@ -1,13 +1,14 @@
 """Encoding of blocks of vectors."""
 
 import copy
+from typing import Any
 
 import numpy as np
 
 from skhash.codes import packed_width
 
 
-def encode_blocks(encoder, X):
+def encode_blocks(encoder, X) -> Any:
     """Encode a Dask array block by block, on the workers.
 
     Parameters

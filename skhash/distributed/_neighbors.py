@@ -1,6 +1,7 @@
 """`ShardedNeighbors`: exact search in codes on many machines."""
 
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -70,14 +71,14 @@ class ShardedNeighbors(BaseEstimator):
         "n_jobs": [None, Integral],
     }
 
-    def __init__(self, n_neighbors=5, *, radius=2, packed=True, n_jobs=1):
+    def __init__(self, n_neighbors=5, *, radius=2, packed=True, n_jobs=1) -> None:
         self.n_neighbors = n_neighbors
         self.radius = radius
         self.packed = packed
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Index each block on its worker.
 
         Parameters
@@ -115,7 +116,7 @@ class ShardedNeighbors(BaseEstimator):
         self.n_features_in_ = shapes[0][1]
         return self
 
-    def kneighbors(self, X, n_neighbors=None, return_distance=True):
+    def kneighbors(self, X, n_neighbors=None, return_distance=True) -> Any:
         """Find the codes nearest to each query.
 
         Parameters
@@ -157,7 +158,7 @@ class ShardedNeighbors(BaseEstimator):
         distances, positions = dask.compute(answers[0])[0]
         return (distances, positions) if return_distance else positions
 
-    def radius_neighbors(self, X, radius=None, return_distance=True):
+    def radius_neighbors(self, X, radius=None, return_distance=True) -> Any:
         """Find all codes within a distance of each query.
 
         Parameters

@@ -1,5 +1,7 @@
 """Codes as Arrow tables, and so as Parquet, Feather and data frames."""
 
+from typing import Any
+
 import numpy as np
 
 from skhash.export._source import import_engine, read_items, read_scoring, read_source
@@ -8,7 +10,7 @@ from skhash.export._source import import_engine, read_items, read_scoring, read_
 _CHUNK_BYTES = 2**30
 
 
-def to_arrow(codes, *, ids=None, n_bits=None):
+def to_arrow(codes, *, ids=None, n_bits=None) -> Any:
     """Make an Arrow table of codes.
 
     ``pyarrow.parquet.write_table(to_arrow(index), "codes.parquet")`` makes a Parquet

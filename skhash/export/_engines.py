@@ -1,6 +1,7 @@
 """Indexes of other engines, filled with our codes."""
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from skhash.export._bytes import reverse_bits
 from skhash.export._source import import_engine, read_source, whole_ids
 
 
-def to_faiss(codes, *, ids=None):
+def to_faiss(codes, *, ids=None) -> Any:
     """Make a flat binary index of faiss.
 
     Parameters
@@ -48,7 +49,7 @@ def to_faiss(codes, *, ids=None):
     return index
 
 
-def to_usearch(codes, *, ids=None, **parameters):
+def to_usearch(codes, *, ids=None, **parameters) -> Any:
     """Make a graph index of usearch.
 
     Parameters

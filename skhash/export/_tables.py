@@ -1,5 +1,7 @@
 """Score tables for other engines."""
 
+from typing import Any
+
 from skhash.codes import packed_width
 from skhash.export._source import read_scoring
 from skhash.neighbors import HashedNeighbors
@@ -7,7 +9,7 @@ from skhash.neighbors._hashed import seen_by
 from skhash.utils.chunks import dense_rows
 
 
-def score_tables(decoder, X, *, metric=None):
+def score_tables(decoder, X, *, metric=None) -> Any:
     """Return lookup tables of what each byte of a code adds to its score, by query.
 
     The score of a code is ``factor * sum + term``: the sum, over the bytes of the

@@ -23,7 +23,7 @@ class _Antithetic(GradientEstimator):
 
     _parameter_constraints: dict = {"n_samples": COUNT}
 
-    def __init__(self, n_samples=1):
+    def __init__(self, n_samples=1) -> None:
         self.n_samples = n_samples
 
     @abstractmethod

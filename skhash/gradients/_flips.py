@@ -86,7 +86,7 @@ class LocalExpectation(GradientEstimator):
 
     _parameter_constraints: dict = {"n_flips": [*COUNT, None]}
 
-    def __init__(self, n_flips=None):
+    def __init__(self, n_flips=None) -> None:
         self.n_flips = n_flips
 
     def surrogate(

@@ -65,7 +65,7 @@ class GumbelSoftmax(LayerwiseGradient):
 
     _parameter_constraints: dict = {"temperature": POSITIVE}
 
-    def __init__(self, temperature=1.0):
+    def __init__(self, temperature=1.0) -> None:
         self.temperature = temperature
 
     def sample(self, logits, generator=None, *, units=UNITS):

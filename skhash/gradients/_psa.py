@@ -112,7 +112,7 @@ class PSA(NetworkGradient):
         "tolerance": PROPER_SHARE,
     }
 
-    def __init__(self, enhanced=False, gamma=None, tolerance=1e-3):
+    def __init__(self, enhanced=False, gamma=None, tolerance=1e-3) -> None:
         self.enhanced = enhanced
         self.gamma = gamma
         self.tolerance = tolerance

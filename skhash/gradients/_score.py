@@ -72,7 +72,7 @@ class Reinforce(GradientEstimator):
         "decay": SHARE,
     }
 
-    def __init__(self, baseline="batch", decay=0.9):
+    def __init__(self, baseline="batch", decay=0.9) -> None:
         self.baseline = baseline
         self.decay = decay
 
@@ -211,7 +211,7 @@ class ReinforceLOO(GradientEstimator):
 
     _parameter_constraints: dict = {"n_samples": COUNT_FROM_2}
 
-    def __init__(self, n_samples=2):
+    def __init__(self, n_samples=2) -> None:
         self.n_samples = n_samples
 
     def surrogate(

@@ -62,7 +62,7 @@ class StraightThrough(LayerwiseGradient):
 
     _parameter_constraints: dict = {"debias": [StrOptions({"quadratic"}), None]}
 
-    def __init__(self, debias=None):
+    def __init__(self, debias=None) -> None:
         self.debias = debias
 
     @property

@@ -154,7 +154,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.penalty = penalty
         self.penalty_growth = penalty_growth

@@ -96,7 +96,7 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.max_iter = max_iter
         self.normalize = normalize

@@ -148,7 +148,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.subspace_bits = subspace_bits
         self.affinity_weight = affinity_weight

@@ -77,7 +77,7 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.rotation = rotation
         self.normalize = normalize

@@ -74,7 +74,7 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.center = center
         self.normalize = normalize

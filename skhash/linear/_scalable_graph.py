@@ -124,7 +124,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
         self.similarity_width = similarity_width

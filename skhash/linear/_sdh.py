@@ -152,7 +152,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
         self.gamma = gamma

@@ -102,7 +102,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.trim = trim
         self.normalize = normalize

@@ -131,7 +131,7 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
         normalize=False,
         device="auto",
         random_state=None,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.max_iter = max_iter
         self.normalize = normalize

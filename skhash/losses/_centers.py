@@ -204,7 +204,9 @@ class OrthoHashLoss(SupervisedLoss):
         "scale": POSITIVE,
     }
 
-    def __init__(self, centers="hadamard", margin=0.2, margin_type="cos", scale=2.0):
+    def __init__(
+        self, centers="hadamard", margin=0.2, margin_type="cos", scale=2.0
+    ) -> None:
         self.centers = centers
         self.margin = margin
         self.margin_type = margin_type
@@ -282,7 +284,7 @@ class CSQLoss(SupervisedLoss):
         "quantization_weight": NOT_NEGATIVE,
     }
 
-    def __init__(self, centers="hadamard", quantization_weight=1e-4):
+    def __init__(self, centers="hadamard", quantization_weight=1e-4) -> None:
         self.centers = centers
         self.quantization_weight = quantization_weight
 
@@ -368,7 +370,7 @@ class MDSHCLoss(SupervisedLoss):
         pair_epoch=9,
         momentum=0.9,
         quantization_weight=0.1,
-    ):
+    ) -> None:
         self.centers = centers
         self.pair_weight = pair_weight
         self.pair_epoch = pair_epoch

@@ -78,7 +78,7 @@ class DSDHLoss(SupervisedLoss):
         ridge=1.0,
         n_sweeps=10,
         logit_scale="auto",
-    ):
+    ) -> None:
         self.quantization_weight = quantization_weight
         self.classification_weight = classification_weight
         self.ridge = ridge

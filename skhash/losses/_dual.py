@@ -131,7 +131,7 @@ class ProxSolver(CopySolver):
 
     _parameter_constraints: dict = {"u_step": AUTO, "weakly_convex": ["boolean"]}
 
-    def __init__(self, u_step="auto", weakly_convex=False):
+    def __init__(self, u_step="auto", weakly_convex=False) -> None:
         self.u_step = u_step
         self.weakly_convex = weakly_convex
 
@@ -175,7 +175,9 @@ class DualSolver(CopySolver):
     has_dual = True
     _auto_step = 0.25
 
-    def __init__(self, u_step="auto", dual_step=1.0, extrapolation=1.0, whole=False):
+    def __init__(
+        self, u_step="auto", dual_step=1.0, extrapolation=1.0, whole=False
+    ) -> None:
         self.u_step = u_step
         self.dual_step = dual_step
         self.extrapolation = extrapolation
@@ -298,7 +300,7 @@ class DualHashLoss(SupervisedLoss):
         warmup_epochs=5,
         logit_scale="auto",
         pair_weights="balanced",
-    ):
+    ) -> None:
         self.solver = solver
         self.w_weight = w_weight
         self.penalty = penalty

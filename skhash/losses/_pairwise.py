@@ -61,7 +61,7 @@ class DHNLoss(SupervisedLoss):
         "logit_scale": AUTO,
     }
 
-    def __init__(self, quantization_weight=0.1, logit_scale="auto"):
+    def __init__(self, quantization_weight=0.1, logit_scale="auto") -> None:
         self.quantization_weight = quantization_weight
         self.logit_scale = logit_scale
 
@@ -109,7 +109,7 @@ class DSHLoss(SupervisedLoss):
 
     _parameter_constraints: dict = {"margin": AUTO, "quantization_weight": NOT_NEGATIVE}
 
-    def __init__(self, margin="auto", quantization_weight=0.01):
+    def __init__(self, margin="auto", quantization_weight=0.01) -> None:
         self.margin = margin
         self.quantization_weight = quantization_weight
 
@@ -170,7 +170,7 @@ class DTSHLoss(SupervisedLoss):
         "quantization_weight": NOT_NEGATIVE,
     }
 
-    def __init__(self, margin=8.0, quantization_weight=1.0):
+    def __init__(self, margin=8.0, quantization_weight=1.0) -> None:
         self.margin = margin
         self.quantization_weight = quantization_weight
 
@@ -236,7 +236,7 @@ class HashNetLoss(SupervisedLoss):
 
     _parameter_constraints: dict = {"logit_scale": AUTO, "stage_epochs": COUNT}
 
-    def __init__(self, logit_scale="auto", stage_epochs=20):
+    def __init__(self, logit_scale="auto", stage_epochs=20) -> None:
         self.logit_scale = logit_scale
         self.stage_epochs = stage_epochs
 
@@ -325,7 +325,7 @@ class SupervisedContrastiveLoss(SupervisedLoss):
 
     _parameter_constraints: dict = {"temperature": POSITIVE}
 
-    def __init__(self, temperature=1.0):
+    def __init__(self, temperature=1.0) -> None:
         self.temperature = temperature
 
     def of_batch(self, logits, labels):

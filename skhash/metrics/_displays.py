@@ -4,6 +4,8 @@ A display keeps the numbers of a metric as attributes; `plot` draws them, and im
 matplotlib where it has to make a figure.
 """
 
+from typing import Self
+
 import numpy as np
 
 from skhash.metrics._hamming import precision_at_k_score
@@ -21,7 +23,7 @@ class _Display:
     @classmethod
     def from_estimator(
         cls, encoder, X_query, X_database, y_query, y_database, *, name=None, **kwargs
-    ):
+    ) -> Self:
         """Encode queries and database, and draw.
 
         Parameters
@@ -62,7 +64,7 @@ class _Display:
         ax=None,
         plot_kwargs=None,
         **kwargs,
-    ):
+    ) -> Self:
         """Measure codes, and draw.
 
         Parameters
@@ -162,7 +164,7 @@ class HammingPrecisionRecallDisplay(_Display):
     'ITQHash'
     """
 
-    def __init__(self, precision, recall, *, name=None):
+    def __init__(self, precision, recall, *, name=None) -> None:
         self.precision = precision
         self.recall = recall
         self.name = name
@@ -172,7 +174,7 @@ class HammingPrecisionRecallDisplay(_Display):
         kwargs["empty_ball"] = empty_ball
         return hamming_precision_recall_curve(*data, **kwargs)[:2]
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax=None, *, name=None, **kwargs) -> Self:
         """Draw the curve.
 
         Parameters
@@ -233,7 +235,7 @@ class PrecisionAtKDisplay(_Display):
     ([1, 2, 3], [1.0, 0.5, 0.67])
     """
 
-    def __init__(self, k, precision, *, name=None):
+    def __init__(self, k, precision, *, name=None) -> None:
         self.k = k
         self.precision = precision
         self.name = name
@@ -247,7 +249,7 @@ class PrecisionAtKDisplay(_Display):
         data = query_codes, database_codes, *labels
         return k, precision_at_k_score(*data, k=k, **kwargs)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax=None, *, name=None, **kwargs) -> Self:
         """Draw the curve, with k in logarithms.
 
         Parameters
@@ -310,14 +312,14 @@ class DistanceHistogramDisplay(_Display):
     (array([0, 0, 2]), array([0, 4, 0]))
     """
 
-    def __init__(self, relevant, irrelevant, *, name=None):
+    def __init__(self, relevant, irrelevant, *, name=None) -> None:
         self.relevant = relevant
         self.irrelevant = irrelevant
         self.name = name
 
     _measure = staticmethod(hamming_distance_histogram)
 
-    def plot(self, ax=None, *, name=None, **kwargs):
+    def plot(self, ax=None, *, name=None, **kwargs) -> Self:
         """Draw the two histograms over each other.
 
         Parameters

@@ -6,6 +6,7 @@ A scorer imports no estimator: `_parts` finds encoder and index in the scored ob
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -187,7 +188,7 @@ class NeighborRecallScorer(_Scorer):
 
 
 @maker
-def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs):
+def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> Any:
     """Make a scorer of codes against labels from a retrieval metric.
 
     The database depends on the estimator:

@@ -2,6 +2,7 @@
 
 from itertools import chain
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -137,7 +138,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         search_fraction=1.0,
         packed=False,
         n_jobs=None,
-    ):
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.radius = radius
         self.metric = metric
@@ -146,7 +147,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, decoder, errors=None, ids=None):
+    def fit(self, X, y=None, *, decoder, errors=None, ids=None) -> Self:
         """Set the codes to search, replacing any before.
 
         Parameters
@@ -182,7 +183,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return self._take_in(X, y, ids, decoder=decoder, errors=errors)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, decoder=None, errors=None, ids=None):
+    def partial_fit(self, X, y=None, *, decoder=None, errors=None, ids=None) -> Self:
         """Append codes.
 
         Parameters
@@ -227,7 +228,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         mask=None,
         ids=None,
         return_ids=False,
-    ):
+    ) -> Any:
         """Find the codes nearest to each query.
 
         Parameters
@@ -276,7 +277,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         mask=None,
         ids=None,
         return_ids=False,
-    ):
+    ) -> Any:
         """Find all codes within a distance of each query.
 
         Parameters

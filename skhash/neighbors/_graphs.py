@@ -1,5 +1,7 @@
 """Neighbours as sparse graphs, for scikit-learn's estimators."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from sklearn import get_config
@@ -11,7 +13,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def kneighbors_graph(
         self, X=None, n_neighbors=None, mode="connectivity", **question
-    ):
+    ) -> Any:
         """Return the nearest neighbours of each query as a sparse matrix.
 
         Parameters
@@ -36,7 +38,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def radius_neighbors_graph(
         self, X=None, radius=None, mode="connectivity", **question
-    ):
+    ) -> Any:
         """Return all neighbours within a radius of each query as a sparse matrix.
 
         Parameters
@@ -59,7 +61,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         distances, positions = self.radius_neighbors(X, radius, **question)
         return as_graph(distances, positions, self._n_features_out, mode)
 
-    def transform(self, X):
+    def transform(self, X) -> Any:
         """Return the distance graph for estimators with ``metric="precomputed"``.
 
         As `sklearn.neighbors.KNeighborsTransformer` does, it holds one neighbour more

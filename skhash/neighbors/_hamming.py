@@ -1,6 +1,7 @@
 """`HammingNeighbors`: exact search among binary codes as a scikit-learn estimator."""
 
 from numbers import Integral
+from typing import Any, Self
 
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex, score_codes
@@ -117,7 +118,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         packed=False,
         n_jobs=None,
         device="cpu",
-    ):
+    ) -> None:
         self.n_neighbors = n_neighbors
         self.radius = radius
         self.algorithm = algorithm
@@ -126,7 +127,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, ids=None):
+    def fit(self, X, y=None, *, ids=None) -> Self:
         """Set the codes to search, replacing any before.
 
         Parameters
@@ -155,7 +156,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
             resolve_device(self.device)
         return self._take_in(X, y, ids)
 
-    def prepare(self, expected_queries, *, n_neighbors=None, radius=None):
+    def prepare(self, expected_queries, *, n_neighbors=None, radius=None) -> Self:
         """Build now the tables or clusters that these queries would repay.
 
         Tables and clusters, which "auto" otherwise makes when the queries before would
@@ -209,7 +210,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, ids=None):
+    def partial_fit(self, X, y=None, *, ids=None) -> Self:
         """Append codes.
 
         Parameters
@@ -246,7 +247,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         mask=None,
         ids=None,
         return_ids=False,
-    ):
+    ) -> Any:
         """Find the codes nearest to each query.
 
         Parameters
@@ -307,7 +308,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         mask=None,
         ids=None,
         return_ids=False,
-    ):
+    ) -> Any:
         """Find all codes within a distance of each query.
 
         Parameters
@@ -346,7 +347,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         found = self._find("within", store, selected, X, int(radius))
         return self._answer(store, found, return_distance, return_ids)
 
-    def score(self, X, y):
+    def score(self, X, y) -> float:
         """Return the mean average precision of the ranking of the fitted codes.
 
         Parameters

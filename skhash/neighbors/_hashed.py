@@ -3,6 +3,7 @@
 from copy import copy
 from numbers import Integral
 from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 from sklearn import get_config
@@ -172,7 +173,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         index=None,
         n_jobs=None,
         verbose=False,
-    ):
+    ) -> None:
         self.encoder = encoder
         self.n_neighbors = n_neighbors
         self.metric = metric
@@ -183,7 +184,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, *, ids=None, **fit_params):
+    def fit(self, X, y=None, *, ids=None, **fit_params) -> Self:
         """Fit the encoder, and index the codes of the same rows.
 
         :doc:`/benchmarks/encoding` has the seconds of fits.
@@ -233,7 +234,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             self.index_ = self._indexed(index, rows, y, ids, kept)
         return self
 
-    def partial_fit(self, X, y=None, *, ids=None):
+    def partial_fit(self, X, y=None, *, ids=None) -> Self:
         """Append vectors; the encoder stays as it is.
 
         Parameters
@@ -258,7 +259,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         self.index_._add(columns.pop("X"), y, ids, **columns)
         return self
 
-    def remove(self, ids):
+    def remove(self, ids) -> Self:
         """Remove vectors: no search finds them any more.
 
         The positions of the other vectors stay as they are, until `compact`.
@@ -282,7 +283,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         self.index_.remove(ids)
         return self
 
-    def compact(self):
+    def compact(self) -> Self:
         """Free the memory of removed vectors; the others move up to fill the gaps.
 
         Returns
@@ -294,7 +295,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         self.index_.compact()
         return self
 
-    def kneighbors(self, X=None, n_neighbors=None, return_distance=True, **question):
+    def kneighbors(
+        self, X=None, n_neighbors=None, return_distance=True, **question
+    ) -> Any:
         """Find the vectors nearest to each query.
 
         Parameters
@@ -329,7 +332,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         return self._find("nearest", X, n_neighbors, return_distance, **question)
 
-    def radius_neighbors(self, X=None, radius=None, return_distance=True, **question):
+    def radius_neighbors(
+        self, X=None, radius=None, return_distance=True, **question
+    ) -> Any:
         """Find all vectors within a radius of each query.
 
         Parameters
@@ -382,17 +387,17 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return score_codes(self.index_, self._encode(self._scaled(X)), y)
 
     @property
-    def n_samples_fit_(self):
+    def n_samples_fit_(self) -> int:
         """The number of positions."""
         return self.index_.n_samples_fit_
 
     @property
-    def live_(self):
+    def live_(self) -> np.ndarray:
         """Whether the vector at each position was not removed."""
         return self.index_.live_
 
     @property
-    def ids_(self):
+    def ids_(self) -> np.ndarray:
         """The ids by position, where they were given."""
         return self.index_.ids_
 
@@ -432,7 +437,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         save_estimator(self, path)
 
     @classmethod
-    def load(cls, path, *, mmap=False, verify=True):
+    def load(cls, path, *, mmap=False, verify=True) -> Self:
         """Load a search that `save` wrote.
 
         Parameters
@@ -476,7 +481,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         return load_estimator(path, cls, mmap=mmap, verify=verify)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Return the metadata that `fit` requests for itself and for the encoder.
 
         Returns

@@ -1,5 +1,7 @@
 """The base of the indexes: adding, removing, saving and loading codes."""
 
+from typing import Self
+
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -69,32 +71,32 @@ class BaseIndex(BaseEstimator):
         return self
 
     @property
-    def packed_codes_(self):
+    def packed_codes_(self) -> np.ndarray:
         """The codes, packed, by position."""
         return self._store.packed
 
     @property
-    def n_samples_fit_(self):
+    def n_samples_fit_(self) -> int:
         """The number of positions."""
         return self._store.n
 
     @property
-    def live_(self):
+    def live_(self) -> np.ndarray:
         """Whether the code at each position was not removed."""
         live = self._store["live"]
         return np.ones(self._store.n, dtype=bool) if live is None else live
 
     @property
-    def ids_(self):
+    def ids_(self) -> np.ndarray:
         """The ids by position, where they were given."""
         return self._column("ids")
 
     @property
-    def y_(self):
+    def y_(self) -> np.ndarray:
         """The labels by position, where they were given."""
         return self._column("y")
 
-    def remove(self, ids):
+    def remove(self, ids) -> Self:
         """Remove codes: no search finds them any more.
 
         The positions of the other codes stay as they are, until `compact`.
@@ -138,7 +140,7 @@ class BaseIndex(BaseEstimator):
         self._store = store.remove(positions)
         return self
 
-    def compact(self):
+    def compact(self) -> Self:
         """Free the memory of removed codes; the others move up to fill the gaps.
 
         Ids stay as they are. The order of the codes does too, so that searches find the
@@ -162,7 +164,7 @@ class BaseIndex(BaseEstimator):
         self._store = self._store.compact()
         return self
 
-    def save(self, path):
+    def save(self, path) -> None:
         """Write the index to a directory, in a file of JSON and safetensors.
 
         The file is data only: loading it runs no code. An index that was there
@@ -186,7 +188,7 @@ class BaseIndex(BaseEstimator):
         save_estimator(self, path)
 
     @classmethod
-    def load(cls, path, *, mmap=False, verify=True):
+    def load(cls, path, *, mmap=False, verify=True) -> Self:
         """Load an index that `save` wrote.
 
         Types, shapes and parameters are checked at once, and the content of the arrays

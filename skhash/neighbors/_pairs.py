@@ -2,6 +2,7 @@
 
 from numbers import Integral
 from string import hexdigits
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -29,7 +30,9 @@ _CONSTRAINTS = {
 
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
-def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
+def radius_pairs(
+    codes, radius, *, packed=False, n_jobs=None
+) -> tuple[np.ndarray, np.ndarray]:
     """Find all pairs of codes within a distance of each other.
 
     Parameters
@@ -85,7 +88,7 @@ def radius_pairs(codes, radius, *, packed=False, n_jobs=None):
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def duplicate_groups(
     codes, radius, *, packed=False, return_distance=False, n_jobs=None
-):
+) -> Any:
     """Group codes connected by chains of near pairs.
 
     Two codes are in one group if one can be reached from the other by steps between

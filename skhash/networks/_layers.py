@@ -110,7 +110,7 @@ class _Layer(nn.Module):
     # Attributes that tell, with the geometry, how large the layer is.
     sizes = ("n_inputs", "n_outputs")
 
-    def __init__(self, shape, noise, weights, batch_norm, generator, geometry):
+    def __init__(self, shape, noise, weights, batch_norm, generator, geometry) -> None:
         super().__init__()
         self.geometry = geometry
         self.units = None if noise is None else BernoulliUnits(noise, "pm1")
@@ -196,7 +196,7 @@ class BinaryLinear(_Layer):
         weights="real",
         batch_norm=False,
         generator=None,
-    ):
+    ) -> None:
         shape = (n_outputs, n_inputs)
         super().__init__(shape, noise, weights, batch_norm, generator, {})
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
@@ -219,7 +219,7 @@ class RealLinear(_Layer):
     torch.Size([3, 8])
     """
 
-    def __init__(self, n_inputs, n_outputs, *, generator=None):
+    def __init__(self, n_inputs, n_outputs, *, generator=None) -> None:
         super().__init__((n_outputs, n_inputs), None, "real", False, generator, {})
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
 
@@ -274,7 +274,7 @@ class BinaryConv2d(_Layer):
         weights="real",
         batch_norm=False,
         generator=None,
-    ):
+    ) -> None:
         geometry = {"stride": stride, "padding": padding, "pool": pool}
         geometry = {"input_shape": list(input_shape)} | geometry
         shape = (n_channels, input_shape[0], kernel_size, kernel_size)
@@ -320,7 +320,7 @@ class StochasticBinaryNetwork(nn.Module):
     tensor([-1.,  1.])
     """
 
-    def __init__(self, layers, head):
+    def __init__(self, layers, head) -> None:
         super().__init__()
         self.layers, self.head = nn.ModuleList(layers), head
         if not layers:

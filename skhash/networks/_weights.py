@@ -160,7 +160,7 @@ class MirrorWeights(BinaryWeights):
     _parameter_constraints: dict = {"prior_strength": NOT_NEGATIVE}
     law = "mirror"
 
-    def __init__(self, prior_strength=0.0):
+    def __init__(self, prior_strength=0.0) -> None:
         self.prior_strength = prior_strength
 
     def draw(self, parameter, generator):
@@ -252,7 +252,7 @@ class BayesBiNNWeights(BinaryWeights):
     optimizer = "sgd"
     eps = 1e-10
 
-    def __init__(self, temperature=1.0):
+    def __init__(self, temperature=1.0) -> None:
         self.temperature = temperature
 
     def draw(self, parameter, generator):

@@ -5,6 +5,7 @@ it; who opens the file, once, has one state, whatever others save meanwhile.
 """
 
 from pathlib import Path
+from typing import Any
 
 from skhash.persistence import state, tensors
 from skhash.utils.files import is_unfinished, replacing
@@ -55,7 +56,7 @@ def save_estimator(estimator, path) -> None:
         tensors.write(file, {**versions, **entry}, arrays)
 
 
-def load(path):
+def load(path) -> Any:
     """Load a saved encoder, classifier, index or search.
 
     It runs no code from the file. `HammingNeighbors.load` and `HashedNeighbors.load`
@@ -122,9 +123,9 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
         )
     with tensors.naming_damage(path):
         manifest, arrays = tensors.read(path / FILE, mmap)
-        if "format" not in manifest:
+        if manifest.get("format") is None:
             raise ValueError(
-                "It was saved before format 1 of files, by a version of skhash that was "
+                "It was saved by a version of skhash from before format 1, which was "
                 "never released; fit and save it anew."
             )
         if manifest["format"] != FORMAT:

@@ -1,6 +1,7 @@
 """`LinearDecoder`: a codebook for codes that are given."""
 
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -136,7 +137,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         max_train_samples=100_000,
         n_jobs=None,
         verbose=False,
-    ):
+    ) -> None:
         self.block_bits = block_bits
         self.n_alternations = n_alternations
         self.n_restarts = n_restarts
@@ -145,7 +146,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, bits):
+    def fit(self, X, bits) -> Self:
         """Fit the codebook, and refine the codes in turn.
 
         :doc:`/benchmarks/encoding` has the seconds of fits.

@@ -1,6 +1,7 @@
 """`AdditiveQuantizer`: vectors in few bytes, as sums of entries of a codebook."""
 
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 from sklearn.base import (
@@ -151,7 +152,7 @@ class AdditiveQuantizer(
         n_jobs=None,
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.n_bytes = n_bytes
         self.n_alternations = n_alternations
         self.n_restarts = n_restarts
@@ -161,7 +162,7 @@ class AdditiveQuantizer(
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Learn the codebook.
 
         :doc:`/benchmarks/encoding` has the seconds of fits.

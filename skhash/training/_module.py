@@ -70,7 +70,7 @@ class Batch:
         """Return a batch of all rows."""
         return cls(X, torch.arange(len(X), device=X.device), **known)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.X)
 
     @property

@@ -21,7 +21,7 @@ class LinearSchedule(BaseEstimator):
     [0.0, 0.25, 1.0, 1.0]
     """
 
-    def __init__(self, start, end, n_steps):
+    def __init__(self, start, end, n_steps) -> None:
         self.start = start
         self.end = end
         self.n_steps = n_steps

@@ -49,7 +49,7 @@ class Storm(Optimizer):
 
     def __init__(
         self, params, lr, forgetting=0.7, weight_decay=0.0, shadow=nullcontext
-    ):
+    ) -> None:
         defaults = {"lr": lr, "forgetting": forgetting, "weight_decay": weight_decay}
         super().__init__(params, defaults)
         self.shadow = shadow

@@ -126,6 +126,9 @@ def test_what_is_no_saved_estimator(path, tmp_path):
     rewrite(path, format=2, skhash_version="7.5")
     with pytest.raises(ValueError, match="format 2 of skhash 7.5, .* reads 1; update"):
         skhash.load(path)
+    rewrite(path, format=None)
+    with pytest.raises(ValueError, match="before format 1, .* fit and save it anew"):
+        skhash.load(path)
 
 
 @of_one

@@ -1,6 +1,7 @@
 """The result of `gradient_report`: rows of measurements, a table and a plot."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from skhash.gradients.report._trials import Row
 
@@ -65,7 +66,7 @@ class GradientReport:
         lines = ["  ".join(map(str.rjust, line, widths)) for line in table]
         return "\n".join([repr(self), *lines])
 
-    def plot(self, group="all"):
+    def plot(self, group="all") -> Any:
         """Draw all measurements of every estimator side by side.
 
         RMSE, bias and spread are relative to the norm of the reference. A dashed line

@@ -36,7 +36,7 @@ MIN_THREAD_WORK = 2**23
 )
 def asymmetric_scores(
     X_query, codes, decoder, *, metric="euclidean", packed=False, n_jobs=None
-):
+) -> np.ndarray:
     r"""Score codes for uncompressed queries; smaller is nearer.
 
     The query is not encoded. A code h stands for the vector that a linear decoder makes

@@ -1,6 +1,7 @@
 """Merging the answers of many machines."""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from skhash.numerics._nearest import smallest
 from skhash.utils.arrays import as_array
 
 
-def merge_neighbors(results, n_neighbors=None):
+def merge_neighbors(results, n_neighbors=None) -> Any:
     """Merge the nearest neighbours found in parts of a database.
 
     The parts may be searched by any engine on any number of machines. The merge is the

@@ -240,7 +240,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         device="auto",
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.hidden_layer_sizes = hidden_layer_sizes
         self.decoder = decoder

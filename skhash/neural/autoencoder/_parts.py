@@ -99,7 +99,7 @@ class CorrelatedPosterior(Posterior):
     }
     has_closed_form = False
 
-    def __init__(self, rank=10, n_mixture=10, scale=None):
+    def __init__(self, rank=10, n_mixture=10, scale=None) -> None:
         self.rank = rank
         self.n_mixture = n_mixture
         self.scale = scale
@@ -175,7 +175,7 @@ class Correction(BaseEstimator):
         "n_epochs": COUNT,
     }
 
-    def __init__(self, gradient="arm", n_samples=10, n_epochs=6):
+    def __init__(self, gradient="arm", n_samples=10, n_epochs=6) -> None:
         self.gradient = gradient
         self.n_samples = n_samples
         self.n_epochs = n_epochs

@@ -2,6 +2,7 @@
 
 import copy
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -275,7 +276,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         device="auto",
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.n_neighbors = n_neighbors
         self.metric = metric
@@ -300,7 +301,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
 
         Parameters
@@ -326,7 +327,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         return super().fit(X, y)
 
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None) -> Self:
         """Train for one epoch on these rows and a sample of those of earlier calls.
 
         The first call also builds the model, from its rows alone: let them be some

@@ -1,5 +1,7 @@
 """Stochastic Generative Hashing."""
 
+from typing import Self
+
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -248,7 +250,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         device="auto",
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.coding = coding
         self.gradient = gradient
@@ -271,7 +273,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
+    def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
         """Learn the hash functions.
 
         :doc:`/benchmarks/encoding` has the seconds of fits.
@@ -306,7 +308,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         """
         return self._fit(X, y, given=(pairs, pair_labels, ids))
 
-    def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None):
+    def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call also builds the model, from its rows alone: let them be some

@@ -47,7 +47,7 @@ class LatentScale(BaseEstimator):
 
     _parameter_constraints: dict = {"std": POSITIVE}
 
-    def __init__(self, std=0.3):
+    def __init__(self, std=0.3) -> None:
         self.std = std
 
 
@@ -67,7 +67,7 @@ class PairSource(BaseEstimator):
     # Whether an encoder has a likelihood of pairs even while nothing is known yet.
     is_always_learned = True
 
-    def __init__(self, weight=10.0):
+    def __init__(self, weight=10.0) -> None:
         self.weight = weight
 
     def read(self, y, given, *, is_part):
@@ -248,7 +248,7 @@ class NeighborPairs(PairSource):
         **PairSource._parameter_constraints,
     }
 
-    def __init__(self, n_neighbors=10, weight=10.0):
+    def __init__(self, n_neighbors=10, weight=10.0) -> None:
         self.n_neighbors = n_neighbors
         self.weight = weight
 

@@ -3,6 +3,7 @@
 import copy
 import math
 from functools import partialmethod
+from typing import Self
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -180,7 +181,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         device="auto",
         random_state=None,
         verbose=False,
-    ):
+    ) -> None:
         self.n_bits = n_bits
         self.loss = loss
         self.module = module
@@ -201,7 +202,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
 
         :doc:`/benchmarks/encoding` has the seconds of fits.
