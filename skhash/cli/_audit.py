@@ -228,7 +228,6 @@ def _tell_report(names, arguments, result) -> None:
     print_text(f"Wrote {arguments.out}: {', '.join(names)}")
     if "audit.png" not in names:
         print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
-    if result.recommended.search == "hamming":
-        words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
-        words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-        print(f"Next: {texts.command(words)}")  # one line, to be copied
+    words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
+    words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
+    print(f"Next: {texts.command(words)}")  # one line, to be copied

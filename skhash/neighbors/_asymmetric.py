@@ -97,8 +97,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     of codes that have two bytes in common: the first, and the one of the others whose
     entries in the codebook vary most (inverted multi-index, [1]_). Codes are stored
     in blocks of 512, sorted by these bytes, and a search compares the blocks of the
-    lists nearest to the query. These are a copy of the codes, with 8 bytes for the
-    position of each. At least 32,768 codes are compared. All codes are compared for
+    lists nearest to the query. The first search puts them in this order, and the index
+    then holds 4 bytes for the position of each, or 8 once codes are asked for by
+    position. At least 32,768 codes are compared. All codes are compared for
     radii, and for filters that leave less than half of all codes, or fewer than
     `n_neighbors` in the share.
 
@@ -335,9 +336,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         lists = store.codes_key.get("lists")
         if lists is None:
             return store.nbytes
-        codes, order, others = lists
-        parts = codes.blocks, order, *others[1:]
-        return store.nbytes + sum(part.nbytes for part in parts)
+        return store.nbytes + sum(part.nbytes for part in lists[1:])
 
     def _find(self, what, store, selected, X, exclude_self, reach):
         """Search by `what`, "nearest" or "within"; yield answers for chunks of queries.
@@ -400,8 +399,15 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 f"metric={self.metric!r}, but the decoder was set for "
                 f"{decoder.metric!r}; fit again."
             )
+        scorer = self._make_scorer(store)
+        if scorer.wants_lists():
+            store.reorder(scorer.order_of_lists)
+            scorer = self._make_scorer(store)
+        return scorer
+
+    def _make_scorer(self, store):
         options = self.n_jobs, store.codes_key, self.search_fraction
-        return CodeScorer(decoder, store["blocks"], *options)
+        return CodeScorer(store.decoder, store["blocks"], *options)
 
 
 def check_radius(radius):

@@ -258,7 +258,7 @@ def _list_found(found, block, n, live, places):
 def nearest(codes, live, queries, layout, mosts, work, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in no order.
 
-    layout : int64, the blocks to search; and int64 (n,), the positions of the codes by
+    layout : int64, the blocks to search; and int32 (n,), the positions of the codes by
     place in the blocks, or (0,) where these are the same and the blocks increase; mosts
     (n_queries,) : float32, which no score is above; scores (n_queries, k) : infinity,
     and positions (n_queries, k) : int64, written. Where the blocks have fewer than k

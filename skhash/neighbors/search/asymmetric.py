@@ -245,6 +245,16 @@ class CodeScorer:
             scores[are_zero(queries)] -= self.decoder.zero_excess
         return scores
 
+    def wants_lists(self):
+        """Return whether the codes should stand in the order of lists, and do not."""
+        if self.share == 1 or self.codes.order or self._scan() is None:
+            return False
+        return _table_scan.has_lists(self)
+
+    def order_of_lists(self):
+        """Return the positions of the codes in the order of lists."""
+        return _table_scan.order_of_lists(self)
+
     def _scan(self):
         """Return the module that searches by blocks, or None without blocks."""
         has_blocks = self.key is not None and len(self) > 0
@@ -253,7 +263,7 @@ class CodeScorer:
     def _run(self, kernel, queries, *arrays):
         """Call a kernel on slices of the queries and of `arrays`, in threads."""
         n_queries, n_bytes, decoder = queries.shape[0], self.n_bytes, self.decoder
-        codes = read_only(self.codes.whole), len(self), decoder.law()
+        codes = read_only(self.codes.in_order().whole), len(self), decoder.law()
 
         def call(rows):
             tables = decoder.tables(dense_rows(queries[rows]), n_bytes)

@@ -19,7 +19,7 @@ from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_chunks, map_in_threads, threads_for
 
-_NONE = read_only(np.empty(0, dtype=np.int64))
+_NONE = read_only(np.empty(0, dtype=np.int32))
 # A search of lists looks at so many blocks at least: fewer would save no time.
 MIN_BLOCKS = 64
 # About so many blocks are sampled.
@@ -106,7 +106,7 @@ def within(scorer, queries, radius, live):
     def search(codes, order, live, tables, part, work):
         found = kernels.within(codes, live, tables, part.span, radius, work)
         owners, places, scores = found
-        positions = order[places] if len(order) else places
+        positions = order[places].astype(np.int64) if len(order) else places
         return by_query(owners, positions, scores, len(tables))
 
     found, shares_codes = _run(search, scorer, _layout(scorer), queries, live)
@@ -159,38 +159,56 @@ def _n_searched(scorer):
 def _layout(scorer):
     """Return the codes in blocks, their positions by place, and their lists.
 
-    Without the last two, places are positions, and all blocks are searched.
+    Where codes stand by their positions, these are empty. Without lists, all blocks are
+    searched.
     """
-    if _n_searched(scorer) * BLOCK >= len(scorer):
-        return scorer.key.once("blocks", lambda: (make_blocks(scorer), _NONE, None))
-    return scorer.key.once("lists", lambda: make_lists(scorer))
+    codes, order, lists = scorer.codes, _NONE, None
+    name = "ordered blocks" if codes.order else "blocks"
+    if codes.order:
+        order = read_only(codes.order.positions)
+        if has_lists(scorer):
+            lists = scorer.key.once("lists", lambda: make_lists(scorer))
+    return scorer.key.once(name, lambda: make_blocks(scorer)), order, lists
 
 
-def make_lists(scorer):
-    """Return the codes in blocks, in the order of two bytes, as `_layout` does.
+def has_lists(scorer):
+    """Return whether a search of the nearest leaves out some of the blocks."""
+    return _n_searched(scorer) * BLOCK < len(scorer)
+
+
+def order_of_lists(scorer):
+    """Return the positions of the codes in the order of two bytes.
 
     They are the first byte, which adds what all codes share, and that of the others
     whose entries differ most, in an order in which neighbours are alike.
     """
-    decoder = scorer.decoder
-    other = 1 + decoder.codebook[1:].var(axis=1).sum(axis=1).argmax()
-    tree = linkage(decoder.codebook[other], "ward", optimal_ordering=True)
+    other = _other_byte(scorer.decoder)
+    tree = linkage(scorer.decoder.codebook[other], "ward", optimal_ordering=True)
     places = np.argsort(leaves_list(tree)).astype(np.uint16)
     values = scorer.codes.bytes([0, other])
     keys = 256 * values[:, 0].astype(np.uint16) + places[values[:, 1]]
-    order = np.argsort(keys, kind="stable")
-    codes, values = make_blocks(scorer.among(order)), values[order]
+    return np.argsort(keys, kind="stable")
+
+
+def _other_byte(decoder):
+    return 1 + decoder.codebook[1:].var(axis=1).sum(axis=1).argmax()
+
+
+def make_lists(scorer):
+    """Return the lists of codes that stand in blocks in the order of lists."""
+    decoder, n_blocks = scorer.decoder, len(scorer.codes.whole)
+    other = _other_byte(decoder)
+    values = scorer.codes.bytes_by_place([0, other])
     begins = np.arange(len(values)) % BLOCK == 0
     begins[1:] |= (values[1:] != values[:-1]).any(axis=1)
     firsts = np.flatnonzero(begins)
-    starts = np.searchsorted(firsts, BLOCK * np.arange(len(codes.blocks) + 1))
+    starts = np.searchsorted(firsts, BLOCK * np.arange(n_blocks + 1))
     decoder = replace(decoder, codebook=decoder.codebook[[0, other]], n_bits=16)
     items = np.tile(np.float32([0, 1]), (len(firsts), 1))
     if decoder.has_numbers:
         keys = decoder.keys(values[firsts])
         items = np.stack(decoder.terms_and_factors(keys), axis=1)
-    lists = kernels.Lists(other, values[firsts].T.copy(), items, starts)
-    return codes, read_only(order), lists
+    return kernels.Lists(other, values[firsts].T.copy(), items, starts)
 
 
 def make_blocks(scorer):

@@ -1,7 +1,10 @@
 """Codes with the levels beside them, as scans read them: a column of a store."""
 
+from functools import cached_property
+
 import numpy as np
 
+from skhash.neighbors.store.clusters import position_type
 from skhash.utils.late import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
@@ -9,8 +12,35 @@ _kernels = LateModule("skhash.neighbors.kernels.blocks")
 LINE = 64  # bytes in a line of the cache
 
 
+class Order:
+    """The positions of codes that stand in another order.
+
+    Parameters
+    ----------
+    positions : ndarray of shape (n,), int32 or int64
+        Of the code at each place.
+    """
+
+    def __init__(self, positions):
+        self.positions = positions
+
+    @cached_property
+    def places(self):
+        """The place of the code at each position."""
+        places = np.empty_like(self.positions)
+        places[self.positions] = np.arange(len(places), dtype=places.dtype)
+        return places
+
+    @property
+    def nbytes(self):
+        """The bytes of both arrays, of which the second is made at its first use."""
+        return self.positions.nbytes + getattr(vars(self).get("places"), "nbytes", 0)
+
+
 class Blocks:
     """Codes in blocks of 512, the bytes of a block side by side.
+
+    From outside, codes stand by their positions, whatever their order in the blocks.
 
     Parameters
     ----------
@@ -22,11 +52,13 @@ class Blocks:
         How many of the rows are codes; levels follow.
     may_grow : bool, default=False
         Whether others may be written behind these codes.
+    order : Order, default=None
+        None stands for the order of the positions.
     """
 
-    def __init__(self, array, n, n_bytes, may_grow=False):
+    def __init__(self, array, n, n_bytes, may_grow=False, order=None):
         self.array, self.n, self.n_bytes = array, n, n_bytes
-        self.may_grow = may_grow
+        self.may_grow, self.order = may_grow, order
 
     @classmethod
     def of(cls, packed, levels=None):
@@ -38,8 +70,8 @@ class Blocks:
 
     @property
     def nbytes(self):
-        """The bytes of the array, with room to grow."""
-        return self.array.nbytes
+        """The bytes of the arrays, with room to grow."""
+        return self.array.nbytes + (self.order.nbytes if self.order else 0)
 
     @property
     def packed(self):
@@ -60,8 +92,21 @@ class Blocks:
 
     def bytes(self, which):
         """Return some bytes of all codes, (n, n_chosen)."""
+        some = self.bytes_by_place(which)
+        return some[self.order.places] if self.order else some
+
+    def bytes_by_place(self, which):
+        """Return some bytes of all codes in the order of the blocks."""
         some = self.whole[:, which].transpose(0, 2, 1)
         return some.reshape(-1, some.shape[2])[: self.n]
+
+    def in_order(self, positions=None):
+        """Return the codes in the order of some positions; None, of all."""
+        if positions is None:
+            return self[np.arange(self.n)] if self.order else self
+        codes = self[positions]
+        codes.order = Order(positions.astype(position_type(self.n)))
+        return codes
 
     def extended(self, n, packed, levels=None):
         """Return the first `n` codes, and others behind them.
@@ -70,6 +115,8 @@ class Blocks:
         many small additions copy each code a bounded number of times. The first `n`
         codes are never written.
         """
+        if self.order:
+            return self[np.arange(n)].extended(n, packed, levels)
         parts = [packed] if levels is None else [packed, levels]
         rows = np.ascontiguousarray(np.hstack(parts), dtype=np.uint8)
         array, needed = self.array, n + len(rows)
@@ -85,11 +132,17 @@ class Blocks:
         return self.n
 
     def __getitem__(self, which):
-        """Return the first codes, by a slice, or a copy of those of a mask."""
+        """Return all codes, by a slice, or a copy of those of a mask or at positions.
+
+        Of codes in the order of their positions, a slice may be of the first.
+        """
         if isinstance(which, slice):
-            return Blocks(self.array, len(range(self.n)[which]), self.n_bytes)
+            n = len(range(self.n)[which])
+            return Blocks(self.array, n, self.n_bytes, order=self.order)
         if which.dtype == bool:
             which = np.flatnonzero(which)
+        if self.order:
+            which = self.order.places[which]
         some = _zeros(-(-len(which) // _kernels.BLOCK), self.array.shape[1])
         array = np.require(self.array, requirements=["C", "A"])
         _kernels.gather(array, np.ascontiguousarray(which, dtype=np.int64), some)

@@ -10,7 +10,7 @@ must not make a kernel leave its arrays: so types, shapes and some content are c
 import numpy as np
 
 from skhash.codes import packed_width
-from skhash.neighbors.store.blocks import Blocks
+from skhash.neighbors.store.blocks import Blocks, Order
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
 from skhash.neighbors.store.decoder import METRICS, Decoder
 from skhash.neighbors.store.kept_file import KeptFile
@@ -27,7 +27,7 @@ _kernels = LateModule("skhash.neighbors.kernels.blocks")
 COLUMNS = ("y", "ids", "live", "vectors", "places")
 DECODER = ("codebook", "offset")
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
-ARRAYS = ("codes", "blocks", *COLUMNS, "codebook", "offset", *CLUSTERS)
+ARRAYS = ("codes", "blocks", "order", *COLUMNS, "codebook", "offset", *CLUSTERS)
 
 
 def write_store(store) -> tuple[dict, dict]:
@@ -36,7 +36,10 @@ def write_store(store) -> tuple[dict, dict]:
     if store.decoder is None:
         arrays = {"codes": store["words"].view(np.uint8)}
     else:
-        arrays = {"blocks": store["blocks"].whole}
+        blocks = store["blocks"]
+        arrays = {"blocks": blocks.whole}
+        if blocks.order:
+            arrays["order"] = blocks.order.positions
     arrays, scoring = arrays | store.columns(), None
     values = {"n": store.n, "n_bytes": store.n_bytes}
     vectors = arrays.get("vectors")
@@ -80,7 +83,8 @@ def read_store(saved, values, n_features, verify):
     whole = {"n_bytes": n_bytes, "clusters": clusters}
     codes = arrays.get("codes")
     if decoder is not None:
-        codes = Blocks(arrays["blocks"], n, n_bytes)
+        order = Order(arrays["order"]) if "order" in arrays else None
+        codes = Blocks(arrays["blocks"], n, n_bytes, order=order)
     store = Store(codes, decoder, **whole, **columns)
 
     def check():
@@ -121,7 +125,7 @@ def _check_arrays(arrays, n, n_bytes, n_features):
     (codes,) = (arrays[name] for name in arrays.keys() & {"codes", "blocks"})
     if type(n) is not int or codes.shape not in expected:
         raise ValueError(f"{n} codes of {n_bytes} bytes have not shape {codes.shape}.")
-    if {len(arrays[name]) for name in arrays.keys() & set(COLUMNS)} - {n}:
+    if {len(arrays[name]) for name in arrays.keys() & {*COLUMNS, "order"}} - {n}:
         raise ValueError("Its arrays differ in length.")
     return n_bits
 
@@ -136,6 +140,7 @@ def _is_of_its_kind(name, array):
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "places": dtype == np.int64 and ndim == 1,
+        "order": dtype.kind == "i" and ndim == 1,
         "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
         "offset": dtype == np.float64 and ndim == 1,
     }.get(name, name in CLUSTERS)
@@ -144,7 +149,7 @@ def _is_of_its_kind(name, array):
 def _read_decoder(arrays, scoring, n_bits):
     """Return the decoder, or None; raise unless it fits the codes."""
     there = arrays.keys() & {*DECODER, "blocks"}
-    if scoring is None and not there:
+    if scoring is None and not there and "order" not in arrays:
         return None
     kinds = {"n_bits": int, "normalized": bool, "metric": str}
     kinds |= {"fraction_bits": int, "base": int, "last": int}
@@ -236,6 +241,13 @@ def _check_content(arrays, n_bits, store):
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds NaN or infinity.")
+    if "order" in arrays:
+        order, n = arrays["order"], store.n
+        is_there = np.zeros(n, dtype=bool)
+        if order.dtype == position_type(n) and 0 <= order.min() <= order.max() < n:
+            is_there[order] = True
+        if not is_there.all():
+            raise ValueError(f"order does not hold every position of {n} codes once.")
     if "cluster_positions" in arrays:
         positions, n = arrays["cluster_positions"], store.n
         if positions.min(initial=0) < 0 or positions.max(initial=0) >= max(1, n):

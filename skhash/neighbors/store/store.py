@@ -210,6 +210,17 @@ class Store:
         blocks = Blocks.of(self.packed, levels[:n])
         return self._decoded_by(decoder, blocks), levels[n:]
 
+    def reorder(self, make_order):
+        """Keep the codes in another order from now on; their positions stay.
+
+        make_order : callable
+            Returns the positions in this order.
+        """
+        key = self.codes_key
+        ordered = key.once("ordered", lambda: self["blocks"].in_order(make_order()))
+        self._rooms = {**self._rooms, "blocks": ordered}
+        self.codes_key = CodesKey()  # what was built before holds the former blocks
+
     def _decoded_by(self, decoder, blocks):
         other = self._with({**self._rooms, "blocks": blocks}, self.n, self._lookup)
         other.decoder = decoder

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skhash.neighbors import AsymmetricNeighbors
+from skhash.neighbors.search import table_scan
 from skhash.neighbors.store.blocks import LINE, Blocks
 
 N, N_BYTES, N_FEATURES = 1700, 3, 5
@@ -130,3 +131,35 @@ def test_bytes_stand_side_by_side(width):
         order = some if chosen is some else np.sort(some)
         assert_array_equal(blocks[chosen].packed, CODES[order])
     assert len(blocks[some[:0]]) == 0
+
+
+@KINDS
+@pytest.mark.parametrize("change", ["add", "remove", "copy", "map"])
+def test_codes_in_the_order_of_lists_are_those_of_their_positions(
+    kind, change, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(table_scan, "MIN_BLOCKS", 1)
+    rows = np.arange(N)
+    index = fitted(kind, rows).set_params(search_fraction=0.3)
+    index.kneighbors(QUERIES)
+    assert (index._store["blocks"].order is not None) == table_scan.is_fast()
+    if change == "add":
+        fitted(kind, rows := np.arange(40), index)
+        rows = np.concatenate([np.arange(N), rows])
+        index.kneighbors(QUERIES)
+    elif change == "remove":
+        index.remove(rows[::3])
+        mask = index.live_ & (np.arange(N) % 2 == 1)
+        whole = fitted(kind, rows).kneighbors(QUERIES, mask=mask)
+        assert_array_equal(index.kneighbors(QUERIES, mask=mask), whole)
+        assert_array_equal(index.packed_codes_, CODES)
+        index.compact()
+        rows = rows[rows % 3 > 0]
+    elif change == "copy":
+        index = copy.deepcopy(index)
+    else:
+        index.save(tmp_path)
+        index = AsymmetricNeighbors.load(tmp_path, mmap=True)
+        order = index._store["blocks"].order
+        assert (order is not None) == table_scan.is_fast()
+    assert_holds(index.set_params(search_fraction=1.0), kind, rows)
