@@ -10,15 +10,15 @@ BLOCK = 512  # codes in a block
 
 
 @kernel
-def fill(rows, first, blocks):
-    """Write the bytes of some codes, the first at position `first`.
+def fill(rows, first, place, blocks):
+    """Write bytes of some codes, the first at position `first`, behind `place` others.
 
-    rows : uint8 (n, n_rows); blocks : uint8 (n_blocks, n_rows, 512)
+    rows : uint8 (n, n_bytes); blocks : uint8 (n_blocks, n_rows, 512)
     """
     for i in range(len(rows)):
         block, column = divmod(first + i, BLOCK)
         for byte in range(rows.shape[1]):
-            blocks[block, byte, column] = rows[i, byte]
+            blocks[block, place + byte, column] = rows[i, byte]
 
 
 @kernel

@@ -117,15 +117,15 @@ class Blocks:
         """
         if self.order:
             return self[np.arange(n)].extended(n, packed, levels)
-        parts = [packed] if levels is None else [packed, levels]
-        rows = np.ascontiguousarray(np.hstack(parts), dtype=np.uint8)
-        array, needed = self.array, n + len(rows)
+        array, needed = self.array, n + len(packed)
         if needed > len(array) * _kernels.BLOCK or not self.may_grow:
             n_used = -(-n // _kernels.BLOCK)
             n_blocks = max(-(-needed // _kernels.BLOCK), n_used + n_used // 2 * (n > 0))
-            array = _zeros(n_blocks, rows.shape[1])
+            array = _zeros(n_blocks, self.array.shape[1])
             array[:n_used] = self.array[:n_used]
-        _kernels.fill(rows, n, array)
+        _kernels.fill(np.ascontiguousarray(packed), n, 0, array)
+        if levels is not None:
+            _kernels.fill(np.ascontiguousarray(levels), n, self.n_bytes, array)
         return Blocks(array, needed, self.n_bytes, may_grow=True)
 
     def __len__(self):
