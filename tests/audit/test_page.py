@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from decoded import numbers_of
 from scipy import sparse
 from sklearn.datasets import load_digits
@@ -250,7 +251,7 @@ class TestContent:
                 expected = expected.transpose(1, 2, 0)
             np.testing.assert_array_equal(pixels, expected)
 
-    @pytest.mark.parametrize(
+    @each(
         "shape",
         [(8, 9), (64,), (8, 8, 1), (0, 64), (), "8x8", 64, (8.0, 8.0), (-8, -8)],
     )
@@ -271,7 +272,7 @@ class TestContent:
         by_row = {row: texts[row] for row in rows}
         assert result.to_html(texts=backwards) == result.to_html(texts=by_row)
 
-    @pytest.mark.parametrize("texts", [["a"], {}, [], "a"])
+    @each("texts", [["a"], {}, [], "a"])
     def test_texts_that_are_missing(self, result, texts):
         with pytest.raises(ValueError, match="texts"):
             result.to_html(texts=texts)

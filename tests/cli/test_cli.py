@@ -15,6 +15,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from special_files import make_link
 
@@ -190,7 +191,7 @@ class TestArguments:
             expected = list(default) if isinstance(default, tuple) else default
             assert value == expected, name
 
-    @pytest.mark.parametrize(
+    @each(
         "words",
         [
             [],

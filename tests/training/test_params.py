@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from cases import each
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -29,7 +30,7 @@ def supervised(**params):
 # Optimizers
 
 
-@pytest.mark.parametrize(
+@each(
     "name, found",
     [
         ("adam", torch.optim.Adam),
@@ -49,14 +50,14 @@ def test_optimizers_by_name_and_class(name, found):
     assert resolve_optimizer(given, others, weight_decay=0.1) == (found, params)
 
 
-@pytest.mark.parametrize("name", ["adamm", "", "optimizer", "Tensor", "storm"])
+@each("name", ["adamm", "", "optimizer", "Tensor", "storm"])
 def test_unknown_optimizers_are_named(name):
     for given in (name, Optimizer(name)):
         with pytest.raises(ValueError, match=f"optimizer='{name}'.*adam, .*sgd"):
             resolve_optimizer(given)
 
 
-@pytest.mark.parametrize("name", ["lr", "weight_decay"])
+@each("name", ["lr", "weight_decay"])
 def test_what_the_estimator_has_a_parameter_for_is_refused(name):
     encoder = supervised(optimizer=Optimizer("sgd", **{name: 0.1}))
     with pytest.raises(ValueError, match=name):
@@ -135,7 +136,7 @@ def sizes_of(schedule, n_epochs=10, batch_size=200):
     return encoder.fit(X), [*Sizes.seen]
 
 
-@pytest.mark.parametrize(
+@each(
     "schedule, scheduler",
     [
         (None, lambda optimizer: lr_scheduler.ConstantLR(optimizer, 1.0)),
