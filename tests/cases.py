@@ -7,8 +7,8 @@ from functools import wraps
 def each(names, cases):
     """Run a test for each case in turn; the first that fails is named.
 
-    As `pytest.mark.parametrize`, for cases that take milliseconds and share their
-    fixtures: an item of its own takes as long as they do.
+    As `pytest.mark.parametrize`, for cases that take milliseconds, which an item takes,
+    too, and share their fixtures.
     """
     names, cases = names.replace(" ", "").split(","), list(cases)
 

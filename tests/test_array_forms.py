@@ -14,7 +14,6 @@ from itertools import chain, product
 import numpy as np
 import pytest
 import torch
-from cases import each
 from checks import public_encoders, targets, training_data
 from layouts import FLOATS, LAYOUTS, SPARSE, vectors
 from numba.core.errors import TypingError
@@ -398,17 +397,19 @@ def sure_positions(scores, positions):
     return np.where(apart, positions, -1)
 
 
-@each("search, takes_sparse", searches())
-def test_queries_of_other_types(search, takes_sparse):
+def test_queries_of_other_types():
     queries = vectors(30, 24, seed=1)
-    expected = search(queries)
-    for make in (FLOATS | SPARSE if takes_sparse else FLOATS).values():
-        found = search(make(queries))
-        if not isinstance(expected, tuple):
-            assert_same(found, expected)
-            continue
-        np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-5)
-        np.testing.assert_array_equal(sure_positions(*found), sure_positions(*expected))
+    for search, takes_sparse in searches():
+        expected = search(queries)
+        for name, make in (FLOATS | (SPARSE if takes_sparse else {})).items():
+            found = search(make(queries))
+            if not isinstance(expected, tuple):
+                assert_same(found, expected)
+                continue
+            close = {"rtol": 1e-5, "atol": 1e-5, "err_msg": name}
+            np.testing.assert_allclose(found[0], expected[0], **close)
+            positions, others = sure_positions(*found), sure_positions(*expected)
+            np.testing.assert_array_equal(positions, others, err_msg=name)
 
 
 def test_no_kernel_is_compiled_for_rows_that_lie_apart():

@@ -111,7 +111,7 @@ def test_a_fit_that_raises_changes_nothing(estimator, was_fitted):
         check()
     n_lines = interrupted(clone(estimator), None)
     errors = cycle([KeyboardInterrupt(), MemoryError()])
-    # What is assigned too early stays so until the end, whose lines are all tried.
+    # An attribute that is set too early stays: the last lines are all tried.
     for line in {*range(0, n_lines, 7), *range(max(0, n_lines - 7), n_lines)}:
         assert interrupted(estimator, next(errors), line) is None
         check()
