@@ -10,6 +10,7 @@ Tests run in as many processes as there are cores; those of a file or two that a
 run in this one.
 """
 
+import gc
 import os
 import time
 
@@ -59,6 +60,16 @@ def pytest_configure(config):
         import torch
 
         torch.set_num_threads(threads)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests in four fifths of the time: what is imported is no garbage."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 def pytest_collection_finish(session):
