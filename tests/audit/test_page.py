@@ -70,7 +70,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def X():
-    return load_digits().data.astype(np.float32)[:900]
+    return load_digits().data.astype(np.float32)[:500]
 
 
 def audited(X, **options):
@@ -260,7 +260,7 @@ class TestContent:
             result.to_html(image_shape=shape)
 
     def test_texts_of_users_are_texts(self, result):
-        texts = [f"{number} {EVIL}" for number in range(900)]
+        texts = [f"{number} {EVIL}" for number in range(500)]
         html = result.to_html(texts=texts, name=EVIL, vectors=EVIL, folder=EVIL)
         page = Page(html)
         assert len(page.find("script")) == 1 and not page.find("img")
@@ -268,7 +268,7 @@ class TestContent:
         assert any("<img src=http://x/y>" in text for text in page.texts("code"))
         rows = {int(text.split()[0]) for text in page.texts("p") if EVIL in text}
         assert rows == set(result.evidence.rows)
-        backwards = pd.Series(texts, index=range(900)[::-1])
+        backwards = pd.Series(texts, index=range(500)[::-1])
         by_row = {row: texts[row] for row in rows}
         assert result.to_html(texts=backwards) == result.to_html(texts=by_row)
 

@@ -51,8 +51,8 @@ def assert_within(packed, queries, radius, device="cpu", **options):
 
 
 @every_device
-@pytest.mark.parametrize("n_bits", N_BITS)
-@pytest.mark.parametrize("n", [1, 7, 8, 700])
+@each("n_bits", N_BITS)
+@each("n", [1, 7, 8, 700])
 def test_all_lengths_and_numbers(n, n_bits, device):
     # Some queries are at distance 0 from a code, some at n_bits: the largest products.
     packed = make_codes(0, n, n_bits)
