@@ -18,6 +18,7 @@ from skhash.auditing import rows as rows_file
 from skhash.auditing import run as run_file
 from skhash.auditing.choices import ordered
 from skhash.auditing.measure import AuditRow, code_search
+from skhash.neural.neighbor import _encoder
 
 N, D = 160, 10
 FAST = {
@@ -32,8 +33,9 @@ METRICS = pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_produ
 
 @pytest.fixture(autouse=True)
 def timed_once(monkeypatch):
-    """Results do not depend on how often the audit measures times."""
+    """Promises depend neither on how often times are measured, nor on epochs."""
     monkeypatch.setattr(timing, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(_encoder, "AUTO_EPOCHS", (2, 2))
 
 
 @pytest.fixture

@@ -298,13 +298,15 @@ def test_automatic_epochs_make_enough_steps(n_samples, params, n_epochs):
 
 
 @pytest.mark.parametrize("validation_fraction", [None, 0.2])
-def test_automatic_epochs_are_those_of_fits(validation_fraction):
+def test_automatic_epochs_are_those_of_fits(validation_fraction, monkeypatch):
+    monkeypatch.setattr(_encoder, "AUTO_STEPS", 190)
+    monkeypatch.setattr(_encoder, "AUTO_EPOCHS", (2, 100))
     X = gaussian_rows(80)
     steps = {"max_epochs": "auto", "batch_size": 2, "n_bits": 4}  # 40 an epoch
     encoder = small(**steps, validation_fraction=validation_fraction).fit(X)
-    assert encoder.n_iter_ == encoder.net_.module_.n_epochs == 38
+    assert encoder.n_iter_ == encoder.net_.module_.n_epochs == 5
     assert encoder.net_.module_.steepness == 5
-    assert small(**steps).partial_fit(X).net_.module_.n_epochs == 38
+    assert small(**steps).partial_fit(X).net_.module_.n_epochs == 5
 
 
 @each("n_bits", [16, 100])
