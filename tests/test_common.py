@@ -204,24 +204,24 @@ CONTRACT_SETTINGS = {
     ],
 }
 
-# All checks run on the first setting of a class; these on the others, too, which change
-# how rows are drawn, encoded, saved and trained on.
+# All checks run on the first setting of a class; on the others, those that may depend
+# on how it computes.
 FIRST_SETTINGS = {name: settings[:1] for name, settings in CONTRACT_SETTINGS.items()}
 OTHER_SETTINGS = {
     name: CONTRACT_SETTINGS.get(name, [])[1:] for name in public_encoders()
 }
-CHECKS_OF_SETTINGS = [
-    checks.check_any_layout,
-    checks.check_bit_is_the_sign_of_its_logit,
-    checks.check_codes_do_not_depend_on_the_chunk,
-    checks.check_codes_follow_scale_exactly,
-    checks.check_codes_follow_scale_and_shift,
-    checks.check_far_rows_are_refused_or_encoded,
-    checks.check_partial_fit_goes_on,
-    checks.check_same_seed_same_codes,
-    checks.check_save_and_load_are_inverses,
-    checks.check_sparse_is_dense,
+CHECKS_OF_CLASSES = [
+    checks.check_codes_are_bits,
+    checks.check_copies_encode_alike,
+    checks.check_cuda_is_asked_for_at_fit_only,
+    checks.check_logit_of_zero_gives_bit_zero,
+    checks.check_names_of_the_bits,
+    checks.check_params_after_fit_have_no_say_in_encoding,
+    checks.check_pickles_from_an_accelerator,
+    checks.check_pipelines_with_metadata_routing,
+    checks.check_unfitted_says_so,
 ]
+CHECKS_OF_SETTINGS = [one for one in CONTRACT if one not in CHECKS_OF_CLASSES]
 
 # Checks that fit what they make up, which are floats and classes.
 FITS = [
