@@ -3,12 +3,14 @@
 ``pytest tests --seed-shift 1000`` adds a number to all seeds, and ``--torch-threads 4``
 lets torch use more threads: no test may hang on the luck of its seed or its machine.
 Documentation prints what its seeds give, and is left out. ``--minutes 10`` lets
-hypothesis draw other cases for so long, all of its tests in turn.
+hypothesis draw other cases for so long, all of its tests in turn. ``pytest -m long``
+runs the tests that are left out otherwise, and lets hypothesis draw for four minutes.
 
 Tests run in as many processes as there are cores; those of a file or two that are named
 run in this one.
 """
 
+import gc
 import os
 import time
 
@@ -32,15 +34,19 @@ def pytest_addoption(parser):
         "--seed-shift", type=int, default=0, help="a number to add to all seeds"
     )
     parser.addoption("--torch-threads", type=int, help="by default OMP_NUM_THREADS")
-    parser.addoption(
-        "--minutes", type=float, default=0, help="how long hypothesis draws, in all"
-    )
+    parser.addoption("--minutes", type=float, help="how long hypothesis draws, in all")
     parser.addoption(
         "--device", help="run the tests of this device alone, and fail if none runs"
     )
 
 
+def is_long(config):
+    return config.option.markexpr == "long"
+
+
 def pytest_configure(config):
+    if config.option.minutes is None:
+        config.option.minutes = 4 if is_long(config) else 0
     if config.getoption("--minutes"):
         settings.register_profile("minutes", derandomize=False)
         settings.load_profile("minutes")
@@ -56,6 +62,16 @@ def pytest_configure(config):
         torch.set_num_threads(threads)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests in four fifths of the time: what is imported is no garbage."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
+
+
 def pytest_collection_finish(session):
     """Share the minutes out among the tests of hypothesis."""
     n_tests = sum(map(draws, session.items))
@@ -64,7 +80,11 @@ def pytest_collection_finish(session):
     session.stash[SECONDS] = seconds / max(1, n_tests)
 
 
+@pytest.hookimpl(tryfirst=True)  # before others are left out
 def pytest_collection_modifyitems(config, items):
+    for item in items if is_long(config) else ():
+        if getattr(item.obj, "is_hypothesis_test", False):
+            item.add_marker("long")
     device = config.getoption("--device")
     if device:
         others = [item for item in items if device_of(item) != device]

@@ -9,7 +9,7 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(importlib.util.find_spec("skhash").submodule_search_locations[0])
 
@@ -165,7 +165,7 @@ def test_imports_run_one_way():
     assert not turned, f"these imports turn the arrow:\n{listed(turned)}"
 
 
-@pytest.mark.parametrize("library", ["skorch"])
+@each("library", ["skorch"])
 def test_one_importer_of_a_library(library):
     found = [i for i in IMPORTS if i.module.split(".")[0] == library]
     wrong = [i for i in found if i.part != "training"]
@@ -226,9 +226,7 @@ def imported_at_once(found):
     return {file for file in files if file is not None and names[0] == "skhash"}
 
 
-@pytest.mark.parametrize(
-    "library", ["torch", "skorch", "numba", "llvmlite", "matplotlib", "pandas"]
-)
+@each("library", ["torch", "skorch", "numba", "llvmlite", "matplotlib", "pandas"])
 def test_what_is_imported_late(library):
     """`import skhash` and encoding with a linear model do without torch."""
     reached, waiting = set(), {ROOT / "__init__.py", ROOT / "cli" / "__init__.py"}

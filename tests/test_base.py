@@ -6,6 +6,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from cases import each
 from checks import public_encoders, seeded, targets, training_data
 from scipy import sparse
 from sklearn.datasets import load_digits
@@ -23,7 +24,7 @@ def encoder_of(cls):
     return encoder
 
 
-@pytest.mark.parametrize("cls", ENCODERS)
+@each("cls", ENCODERS)
 def test_rows_that_are_all_equal_are_refused(cls):
     encoder, X = encoder_of(cls), np.full((10, 3), 7.0)
     y = targets(encoder, X)

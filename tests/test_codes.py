@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -56,7 +57,7 @@ def test_unpack_and_pack_are_inverses(data):
     np.testing.assert_array_equal(pack_bits(unpack_bits(packed, n_bits)), packed)
 
 
-@pytest.mark.parametrize("n_bits", range(1, 131))
+@each("n_bits", range(1, 131))
 def test_every_width(n_bits):
     bits = np.eye(n_bits, dtype=np.uint8)
     packed = pack_bits(bits)
@@ -65,7 +66,7 @@ def test_every_width(n_bits):
     np.testing.assert_array_equal(unpack_bits(packed, n_bits), bits)
 
 
-@pytest.mark.parametrize("n_bits", [1, 8, 13])
+@each("n_bits", [1, 8, 13])
 def test_no_codes_at_all(n_bits):
     packed = pack_bits(np.zeros((0, n_bits)))
     assert packed.shape == (0, packed_width(n_bits))
@@ -74,8 +75,8 @@ def test_no_codes_at_all(n_bits):
     assert hamming_distances(packed, packed).shape == (0, 0)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float64])
-@pytest.mark.parametrize("order", ["C", "F"])
+@each("dtype", [bool, np.int8, np.uint64, np.float16, np.float64])
+@each("order", ["C", "F"])
 def test_any_dtype_and_layout_of_bits(dtype, order):
     bits = np.random.default_rng(0).integers(0, 2, (9, 21))
     given_bits = np.asarray(bits, dtype=dtype, order=order)
@@ -93,7 +94,7 @@ def test_what_is_fine_is_not_copied():
     assert np.shares_memory(packed_to_words(bits), bits)
 
 
-@pytest.mark.parametrize("value", [2, -1, 255, 0.5, np.nan, np.inf])
+@each("value", [2, -1, 255, 0.5, np.nan, np.inf])
 def test_bits_of_another_value_are_named(value):
     bits = np.zeros((4, 3), dtype=np.asarray(value).dtype)
     bits[2, 1] = value
@@ -114,19 +115,19 @@ def test_a_wrong_bit_is_found_in_every_chunk(monkeypatch):
             check_bits(wrong)
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4), (5, 0)])
+@each("shape", [(), (5,), (2, 3, 4), (5, 0)])
 def test_bits_of_another_shape_are_refused(shape):
     with pytest.raises(ValueError, match=re.escape(f"shape {shape}")):
         check_bits(np.zeros(shape))
 
 
-@pytest.mark.parametrize("dtype", ["U1", "complex64", "object", "M8[s]"])
+@each("dtype", ["U1", "complex64", "object", "M8[s]"])
 def test_bits_of_another_dtype_are_refused(dtype):
     with pytest.raises(ValueError, match="Codes must be numbers 0 and 1, got dtype"):
         check_bits(np.zeros((2, 2)).astype(int).astype(dtype))
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.float32, object])
+@each("dtype", [bool, np.int8, np.int64, np.float32, object])
 def test_packed_codes_of_another_dtype_are_refused(dtype):
     with pytest.raises(ValueError, match=f"uint8, got {np.dtype(dtype)}"):
         check_packed(np.zeros((2, 2), dtype=dtype))
@@ -140,7 +141,7 @@ def test_the_way_out_for_packed_words_is_one():
     assert (check_packed(words.view(np.uint8)) == packed).all()
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4), (5, 0)])
+@each("shape", [(), (5,), (2, 3, 4), (5, 0)])
 def test_packed_codes_of_another_shape_are_refused(shape):
     with pytest.raises(ValueError, match=re.escape(f"got {shape}")):
         check_packed(np.zeros(shape, dtype=np.uint8))
@@ -155,7 +156,7 @@ def test_packed_codes_of_another_width_are_refused(n_bits, n_bytes):
             function(packed, n_bits)
 
 
-@pytest.mark.parametrize("n_bits", [1, 5, 7, 9, 15])
+@each("n_bits", [1, 5, 7, 9, 15])
 def test_set_padding_bits_are_refused(n_bits):
     padding = 8 * packed_width(n_bits) - n_bits
     packed = pack_bits(np.ones((3, n_bits)))
@@ -176,7 +177,7 @@ def test_signs_and_bits_are_inverses(bits, dtype):
     np.testing.assert_array_equal(back, bits)
 
 
-@pytest.mark.parametrize("value", [0, 2, -3, 0.5, np.nan, np.inf])
+@each("value", [0, 2, -3, 0.5, np.nan, np.inf])
 def test_signs_of_another_value_are_named(value):
     signs = np.ones((2, 3), dtype=np.asarray(value).dtype)
     signs[1, 2] = value
@@ -217,8 +218,8 @@ def test_hamming_distances_count_the_bits_that_differ(data):
     np.testing.assert_array_equal(distances, (a[:, None] != b[None]).sum(axis=2))
 
 
-@pytest.mark.parametrize("n_bits", [3, 70])
-@pytest.mark.parametrize("share", [0.1, 0.5])
+@each("n_bits", [3, 70])
+@each("share", [0.1, 0.5])
 def test_spherical_hamming_distances_divide_by_the_ones_in_common(n_bits, share):
     rng = np.random.default_rng(0)
     a, b = (rng.random((n, n_bits)) < share for n in (20, 30))
@@ -243,36 +244,34 @@ def test_hamming_distances_in_chunks(function, monkeypatch):
     np.testing.assert_array_equal(function(a, b), whole)
 
 
-@pytest.mark.parametrize("function", [hamming_distances, spherical_hamming_distances])
+@each("function", [hamming_distances, spherical_hamming_distances])
 def test_hamming_distances_of_different_widths_are_refused(function):
     a, b = np.zeros((1, 2), dtype=np.uint8), np.zeros((1, 3), dtype=np.uint8)
     with pytest.raises(ValueError, match="2 bytes and of 3 bytes"):
         function(a, b)
 
 
-@pytest.mark.parametrize(
-    "function", [check_bits, check_packed, pack_bits, signs_to_bits]
-)
+@each("function", [check_bits, check_packed, pack_bits, signs_to_bits])
 def test_masked_arrays_are_refused(function):
     masked = np.ma.array([[1, 1]], mask=[[0, 1]], dtype=np.uint8)
     with pytest.raises(ValueError, match="masked array would lose its mask"):
         function(masked)
 
 
-@pytest.mark.parametrize("values", [[[1j, 1]], [["1", "-1"]], [[None, 1]]])
-@pytest.mark.parametrize("function", [pack_bits, signs_to_bits])
+@each("values", [[[1j, 1]], [["1", "-1"]], [[None, 1]]])
+@each("function", [pack_bits, signs_to_bits])
 def test_values_that_are_no_real_numbers_are_refused(function, values):
     with pytest.raises(ValueError, match="must be numbers .* got dtype"):
         function(np.array(values))
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, bool, str, object, complex])
+@each("dtype", [np.uint8, bool, str, object, complex])
 def test_signs_of_types_without_them_are_refused(dtype):
     with pytest.raises(ValueError, match=f"dtype must hold -1, got {np.dtype(dtype)}"):
         bits_to_signs([[0, 1]], dtype)
 
 
-@pytest.mark.parametrize("number", [np.uint8, np.int8, np.int64, int])
+@each("number", [np.uint8, np.int8, np.int64, int])
 def test_widths_in_numbers_of_few_bits(number):
     bits = np.ones((2, 12), dtype=np.uint8)
     assert packed_width(number(12)) == 2

@@ -1,7 +1,7 @@
 """Kernels compiled at once are all that a search needs."""
 
 import numpy as np
-import pytest
+from cases import each
 from numba.core.dispatcher import Dispatcher
 
 from skhash import compile as compiling
@@ -27,7 +27,7 @@ def compiled(*modules):
     }
 
 
-@pytest.mark.parametrize("n_bits", [40, 64, 128, 200, 256, 700])
+@each("n_bits", [40, 64, 128, 200, 256, 700])
 def test_searches_find_everything_compiled(n_bits):
     compiling._search()
     compiling._search_by_tables()

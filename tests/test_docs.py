@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from pydoc import locate
 
-import pytest
+from cases import each
 from test_architecture import ALLOWED
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +56,7 @@ def names_of(module):
     return getattr(module, "__all__", own)
 
 
-@pytest.mark.parametrize("module", PUBLIC)
+@each("module", PUBLIC)
 def test_every_public_name_is_on_the_api_page(module):
     listed = [resolved(name) for name in documented()]
     missing = [
@@ -79,7 +79,7 @@ def test_the_api_page_has_public_names_only():
     assert not other, f"docs/api.rst lists {other}, which no public module exports"
 
 
-@pytest.mark.parametrize("folder", ["skhash", "docs", "examples"])
+@each("folder", ["skhash", "docs", "examples"])
 def test_names_in_texts_are_those_of_something(folder):
     """Links are checked by Sphinx too, but not those of private docstrings."""
     stale = [

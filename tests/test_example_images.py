@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
+from cases import each
 from scipy import stats
 
 FILE = Path(__file__).parents[1] / "examples" / "data" / "images.py"
@@ -87,9 +87,7 @@ def test_random_affine_draws_turn_and_shifts_uniformly_and_apart():
     assert correlations.abs().max() < 4 / n**0.5
 
 
-@pytest.mark.parametrize(
-    "augment", module.AUGMENTATIONS.values(), ids=module.AUGMENTATIONS
-)
+@each("augment", module.AUGMENTATIONS.values())
 def test_every_image_is_drawn_from_the_generator(augment):
     images, _ = random_images(20)
     state = torch.get_rng_state()

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from cases import each
 from page_examples import page_classes
 from scipy import integrate, stats
 from sklearn.base import clone
@@ -27,7 +28,7 @@ GRID = torch.tensor([-2, -1.7, -1, -0.6, -0.01, 0, 0.3, 1, 1.2, 2], dtype=torch.
 EXTREME = [-1e30, -1e8, -1e3, -40.0, -2.0, -1.0, 0.0, 1.0, 2.0, 40.0, 1e3, 1e8, 1e30]
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
-every_scale = pytest.mark.parametrize("scale", SCALES)
+every_scale = each("scale", SCALES)
 
 
 def support(noise):
@@ -80,7 +81,7 @@ def test_pdf_is_the_derivative_of_the_cdf_also_to_autograd(family, scale):
 
 
 @every_family
-@pytest.mark.parametrize("scale", [1.0, 2.0])
+@each("scale", [1.0, 2.0])
 def test_variance(family, scale):
     noise = family(scale)
 
@@ -116,8 +117,8 @@ def test_known_functions():
 
 
 @every_family
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("method", ["cdf", "pdf", "log_odds", "hazard"])
+@each("dtype", [torch.float32, torch.float64])
+@each("method", ["cdf", "pdf", "log_odds", "hazard"])
 def test_extreme_logits_are_finite(family, dtype, method):
     a = torch.tensor(EXTREME, dtype=dtype, requires_grad=True)
     out = getattr(family(), method)(a)
@@ -127,7 +128,7 @@ def test_extreme_logits_are_finite(family, dtype, method):
         assert a.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f is not Logistic])
+@each("family", [f for f in FAMILIES if f is not Logistic])
 def test_saturated_log_odds_are_constant(family):
     a = torch.tensor([-1e3, -40.0, 40.0, 1e3], dtype=torch.float64, requires_grad=True)
     log_odds = family().log_odds(a)
@@ -137,7 +138,7 @@ def test_saturated_log_odds_are_constant(family):
 
 
 @every_family
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("dtype", [torch.float32, torch.float64])
 def test_sample_has_the_distribution(family, dtype):
     noise = family(1.7)
     generator = torch.Generator().manual_seed(0)
@@ -194,13 +195,13 @@ def test_resolve():
     assert clone(noise).get_params() == {"scale": 2}
 
 
-@pytest.mark.parametrize("noise", ["gumbel", None, Logistic, 3])
+@each("noise", ["gumbel", None, Logistic, 3])
 def test_resolve_names_what_there_is(noise):
     with pytest.raises(ValueError, match="logistic, normal, triangular, uniform"):
         resolve_noise(noise)
 
 
-@pytest.mark.parametrize("scale", [0, -1.0, "2", None, math.nan, math.inf])
+@each("scale", [0, -1.0, "2", None, math.nan, math.inf])
 def test_resolve_refuses_a_scale(scale):
     with pytest.raises(ValueError, match="scale"):
         resolve_noise(Uniform(scale=scale))

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from cases import each
 from pretend import NAME, without_float64
 
 from skhash.utils._torch_sparse import csr_tensor
@@ -34,7 +35,7 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("how", MIXED)
+@each("how", MIXED)
 def test_mixing_is_refused(how, device):
     with pytest.raises((RuntimeError, TypeError)):
         MIXED[how](HERE.to(device))
@@ -76,7 +77,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("how", ALLOWED)
+@each("how", ALLOWED)
 def test_numbers_are_those_of_the_cpu(how, device):
     found, expected = ALLOWED[how](device), ALLOWED[how]("cpu")
     assert found.device.type == ("cpu" if how == "list" else NAME)
@@ -99,7 +100,7 @@ def test_parameters_move_in_place(device):
     assert network.weight is weight and weight.device.type == NAME
 
 
-@pytest.mark.parametrize(
+@each(
     "wide",
     [
         lambda x: x.double(),

@@ -18,6 +18,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
@@ -112,7 +113,7 @@ def test_a_body_that_is_too_large_is_not_read(port):
     assert ask(port, None, headers=told)[0] == 413
 
 
-@pytest.mark.parametrize("length", ["-1", "many", "1_0", "²"])
+@each("length", ["-1", "many", "1_0", "²"])
 def test_a_length_is_needed(port, length):
     assert ask(port, None, headers={"Content-Length": length.encode("utf-8")})[0] == 411
 
@@ -136,9 +137,7 @@ SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 LAST = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    "head, status", [("GET /health", 200), ("GET /", 404), ("POST /other", 404)]
-)
+@each("head, status", [("GET /health", 200), ("GET /", 404), ("POST /other", 404)])
 def test_a_body_is_no_request(port, head, status):
     head = f"{head} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(SMUGGLED)}\r\n\r\n"
     assert spoken(port, head.encode(), SMUGGLED, LAST) == [status, 200]
@@ -151,8 +150,8 @@ UNCERTAIN = (
 )
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
-@pytest.mark.parametrize("headers", UNCERTAIN)
+@each("method", ["GET", "POST", "PUT"])
+@each("headers", UNCERTAIN)
 def test_a_body_of_uncertain_length_ends_the_connection(port, method, headers):
     head = f"{method} /health HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n"
     (status,) = spoken(port, head.encode(), SMUGGLED, LAST)

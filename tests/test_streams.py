@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from cases import each
 from checks import training_data
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -71,7 +72,7 @@ def outputs(estimator):
 
 
 @each_stream
-@pytest.mark.parametrize("is_pickled", [False, True])
+@each("is_pickled", [False, True])
 def test_step_and_batch_sizes_may_change(estimator, is_pickled):
     stream = begun(estimator)
     if is_pickled:
@@ -188,7 +189,7 @@ def test_validation_rows_take_part_in_validation_only(estimator, n_labels):
     assert losses[0] != losses[1]
 
 
-@pytest.mark.parametrize("y", [None, Y])
+@each("y", [None, Y])
 def test_rows_that_validated_do_not_train_later_either(y):
     stream = clone(NEIGHBOR).set_params(validation_fraction=0.3)
     stream.partial_fit(X, y)
@@ -236,7 +237,7 @@ def test_a_single_row_is_trained_on_or_refused(estimator):
         np.testing.assert_array_equal(outputs(estimator), before)
 
 
-@pytest.mark.parametrize("estimator", [SGH, AUTOENCODER, NEIGHBOR])
+@each("estimator", [SGH, AUTOENCODER, NEIGHBOR])
 def test_a_splitter_may_hold_out_nothing(estimator):
     """It is one of skorch's: any callable that parts a dataset."""
     plain, split = (
@@ -263,7 +264,7 @@ def test_callbacks_that_watch_validation_need_some(estimator):
 
 
 @each_stream
-@pytest.mark.parametrize("optimizer", ["lbfgs", "LBFGS", "SparseAdam"])
+@each("optimizer", ["lbfgs", "LBFGS", "SparseAdam"])
 def test_optimizers_that_cannot_work_are_named(estimator, optimizer):
     with pytest.raises(ValueError, match=f"optimizer='{optimizer}'"):
         clone(estimator).set_params(optimizer=optimizer).fit(X, Y)

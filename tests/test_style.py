@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ["skhash", "tests", "examples", "docs"]
 
 
-@pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=" ".join)
+@each("command", [["check"], ["format", "--check"]])
 def test_ruff_has_nothing_to_say(command):
     done = subprocess.run(
         [sys.executable, "-m", "ruff", *command, *FOLDERS],

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from decoded import scores_of_decoded
 from scipy import sparse
 
@@ -17,6 +18,7 @@ from skhash.auditing import rows as rows_file
 from skhash.auditing import run as run_file
 from skhash.auditing.choices import ordered
 from skhash.auditing.measure import AuditRow, code_search
+from skhash.neural.neighbor import _encoder
 
 N, D = 160, 10
 FAST = {
@@ -31,8 +33,9 @@ METRICS = pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_produ
 
 @pytest.fixture(autouse=True)
 def timed_once(monkeypatch):
-    """Results do not depend on how often the audit measures times."""
+    """Promises depend neither on how often times are measured, nor on epochs."""
     monkeypatch.setattr(timing, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(_encoder, "AUTO_EPOCHS", (2, 2))
 
 
 @pytest.fixture
@@ -396,7 +399,7 @@ class TestOptions:
         assert [(row.method, row.n_bits) for row in result.rows] == asked
         assert len(result.skipped) == 1 and "pca at 16 bits" in result.skipped[0]
 
-    @METRICS
+    @pytest.mark.parametrize("metric", ["cosine", "inner_product"])
     @pytest.mark.parametrize("method", run_file.METHODS)
     def test_each_method_is_its_class_with_defaults(self, X, method, metric):
         encoder = audit(X, methods=[method], metric=metric).encoder
@@ -544,7 +547,7 @@ def random_rows(random, n):
 
 
 class TestRecommendation:
-    @pytest.mark.parametrize("seed", range(40))
+    @each("seed", range(40))
     def test_it_is_the_best_of_all_searches(self, seed):
         """By the rule in words: all rows, sorted by what matters first."""
         random = np.random.default_rng(seed)
@@ -564,7 +567,7 @@ class TestRecommendation:
         assert rows[int(result.encoder.split()[1])] == result.recommended
         assert result.choice.memory(n_rows) in best and -result.choice.recall in best
 
-    @pytest.mark.parametrize("seed", range(20))
+    @each("seed", range(20))
     def test_the_front_is_what_no_other_beats(self, seed):
         random = np.random.default_rng(seed)
         rows, n_rows = random_rows(random, 30), int(random.integers(1, 2000))
@@ -592,8 +595,8 @@ class TestRecommendation:
         memories = [memory for memory, _ in points_of(others)]
         assert memories == sorted(memories)
 
-    @pytest.mark.parametrize("n_rows", [999, 1000, 1001])
-    @pytest.mark.parametrize("once", [3997, 4000])
+    @each("n_rows", [999, 1000, 1001])
+    @each("once", [3997, 4000])
     def test_a_codebook_is_counted_once(self, n_rows, once):
         # 8 bytes and 4000 once, or 12 bytes: as much memory for 1000 vectors.
         rows = [make_row("a", 32, 0.91, extra=4, codebook=once)]
@@ -623,7 +626,7 @@ class TestRecommendation:
         assert "pq at 16 bits" in better and "1.000" in better
         assert len(recommend(rows, 0.4, rerank=None).alternatives) == 0
 
-    @pytest.mark.parametrize("n_rows", [999, 1000, 1001])
+    @each("n_rows", [999, 1000, 1001])
     def test_a_codebook_of_a_peer_is_counted_once(self, n_rows):
         # 6 bytes and 4000 once, or 10 bytes: as much memory for 1000 vectors.
         rows = [make_row("a", 80, 0.95)]
@@ -634,7 +637,7 @@ class TestRecommendation:
         )
         assert ("does better than the recommendation: pq" in others) == (n_rows > 999)
 
-    @pytest.mark.parametrize("once", [4500, 9000])
+    @each("once", [4500, 9000])
     def test_a_peer_is_better_until_a_smaller_code_of_ours_pays(self, once):
         # 10 bytes; of pq 6 and 4000 once; 5 and more once, for still more vectors.
         rows = [make_row("a", 80, 0.95), make_row("b", 8, 0.95, extra=4, codebook=once)]

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from decoded import numbers_of
 from scipy import sparse
 from sklearn.datasets import load_digits
@@ -69,7 +70,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def X():
-    return load_digits().data.astype(np.float32)[:900]
+    return load_digits().data.astype(np.float32)[:500]
 
 
 def audited(X, **options):
@@ -250,7 +251,7 @@ class TestContent:
                 expected = expected.transpose(1, 2, 0)
             np.testing.assert_array_equal(pixels, expected)
 
-    @pytest.mark.parametrize(
+    @each(
         "shape",
         [(8, 9), (64,), (8, 8, 1), (0, 64), (), "8x8", 64, (8.0, 8.0), (-8, -8)],
     )
@@ -259,7 +260,7 @@ class TestContent:
             result.to_html(image_shape=shape)
 
     def test_texts_of_users_are_texts(self, result):
-        texts = [f"{number} {EVIL}" for number in range(900)]
+        texts = [f"{number} {EVIL}" for number in range(500)]
         html = result.to_html(texts=texts, name=EVIL, vectors=EVIL, folder=EVIL)
         page = Page(html)
         assert len(page.find("script")) == 1 and not page.find("img")
@@ -267,11 +268,11 @@ class TestContent:
         assert any("<img src=http://x/y>" in text for text in page.texts("code"))
         rows = {int(text.split()[0]) for text in page.texts("p") if EVIL in text}
         assert rows == set(result.evidence.rows)
-        backwards = pd.Series(texts, index=range(900)[::-1])
+        backwards = pd.Series(texts, index=range(500)[::-1])
         by_row = {row: texts[row] for row in rows}
         assert result.to_html(texts=backwards) == result.to_html(texts=by_row)
 
-    @pytest.mark.parametrize("texts", [["a"], {}, [], "a"])
+    @each("texts", [["a"], {}, [], "a"])
     def test_texts_that_are_missing(self, result, texts):
         with pytest.raises(ValueError, match="texts"):
             result.to_html(texts=texts)

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import torch
+from cases import each
 
 from skhash.classification._ensemble import Ensemble
 from skhash.classification._module import ClassifierModule, refresh_statistics
@@ -14,7 +14,7 @@ from skhash.noise import NOISES, Logistic
 N_MEMBERS = 2000
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@each("noise", NOISES)
 def test_units_of_members_are_on_with_their_probability_and_independent(noise):
     generator = torch.Generator().manual_seed(0)
     layer = BinaryLinear(2, 3, noise=noise, generator=generator)

@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from cases import each
 from joblib import parallel_config
 
 from skhash.classification._deterministic import (
@@ -53,8 +54,8 @@ def expected_bits(layer, bits):
     return layer.realize(deterministic=True)(x).numpy() > 0
 
 
-@pytest.mark.parametrize("weights", ["mirror", "pgd"])
-@pytest.mark.parametrize("n_inputs", [1, 2, 7, 8, 9, 12])
+@each("weights", ["mirror", "pgd"])
+@each("n_inputs", [1, 2, 7, 8, 9, 12])
 def test_all_states_of_a_layer(n_inputs, weights):
     layer = BinaryLinear(n_inputs, 29, weights=weights, batch_norm=True)
     layer = with_norms(layer, n_inputs)
@@ -102,9 +103,9 @@ GEOMETRIES = [
 ]
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
-@pytest.mark.parametrize("n_inputs", [1, 8, 11])
-@pytest.mark.parametrize("weights", ["mirror", "real"])
+@each("geometry", GEOMETRIES)
+@each("n_inputs", [1, 8, 11])
+@each("weights", ["mirror", "real"])
 def test_convolutions(n_inputs, geometry, weights):
     shape = n_inputs, 9, 10
     layer = BinaryConv2d(shape, 13, 3, weights=weights, batch_norm=True, **geometry)

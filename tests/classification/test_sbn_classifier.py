@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import clone
@@ -108,7 +109,7 @@ def test_det_is_the_plain_forward_pass(of_digits, digits):
     )
 
 
-@pytest.mark.parametrize("batch_norm", [False, True])
+@each("batch_norm", [False, True])
 def test_the_ensemble_tends_to_the_enumerated_mean(batch_norm):
     X, y = blobs()
     model = small(hidden_layer_sizes=(3, 2), batch_norm=batch_norm).fit(X, y)
@@ -465,7 +466,7 @@ class FirstWeights(Callback):
         self.seen.append([value.numpy().copy() for value in values])
 
 
-@pytest.mark.parametrize("weights", ["real", "mirror", "pgd", "those of a function"])
+@each("weights", ["real", "mirror", "pgd", "those of a function"])
 def test_real_units_come_first(weights):
     """Half of the epochs train as `tanh` does, and the others resume from there."""
     X, y = blobs()
@@ -557,7 +558,7 @@ def test_names_and_frames():
     np.testing.assert_array_equal(model.transform_packed(X), packed)
 
 
-@pytest.mark.parametrize(
+@each(
     "params, message",
     [
         ({"architecture": pooled(2)}, "architecture=.* needs input_shape"),
@@ -614,7 +615,7 @@ def test_chunks_of_images_keep_to_the_memory_of_their_units(monkeypatch):
     assert max(sizes) * 64 * 25**2 * 12 <= CHUNK_BYTES
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "transform"])
+@each("method", ["predict", "predict_proba", "transform"])
 def test_rows_beyond_float32_are_refused(method):
     X, y = blobs()
     model = small().fit(X, y)

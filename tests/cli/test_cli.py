@@ -15,6 +15,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from special_files import make_link
 
@@ -190,7 +191,7 @@ class TestArguments:
             expected = list(default) if isinstance(default, tuple) else default
             assert value == expected, name
 
-    @pytest.mark.parametrize(
+    @each(
         "words",
         [
             [],
@@ -257,10 +258,16 @@ class TestAudit:
             header, _ = table(run("audit", "X.npy", "--labels", "y.npy", *FAST)[1])
             assert (name in header) == is_measured
 
-    @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product"])
-    @pytest.mark.parametrize("method", ["bytes", "lsh"])
     @pytest.mark.parametrize(
-        "name", ["X.npy", "my \"own\" 'vectors'.NPY", "it's.npy", "a\\n.csv", "X.npz"]
+        "name, method, metric",
+        [
+            ("X.npy", "bytes", "euclidean"),
+            ("my \"own\" 'vectors'.NPY", "lsh", "inner_product"),
+            ("it's.npy", "bytes", "cosine"),
+            ("a\\n.csv", "lsh", "cosine"),
+            ("X.npz", "lsh", "euclidean"),
+            ("X.npz", "bytes", "inner_product"),
+        ],
     )
     def test_use_is_a_line_that_runs(self, run, X, on_terminal, name, method, metric):
         on_terminal("stdout", 80)

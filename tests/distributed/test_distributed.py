@@ -15,6 +15,7 @@ from skhash.distributed._encode import _light
 
 pytest.importorskip("dask.array", reason="pip install 'scikit-hash[dask]'")
 import dask.array as da  # noqa: E402
+from cases import each
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_errors(codes, queries):
         index.kneighbors(queries, 301)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
+@each("normalize", [False, True])
 def test_blocks_are_encoded_as_the_whole(normalize):
     X, _ = load_digits(return_X_y=True)
     X = X.astype(np.float32)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 from decoded import rounded
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -46,7 +47,7 @@ def made_by_hand(block_bits, dtype=np.float32, n_bits=12, normalize=False):
     )
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_codes_come_with_what_scoring_takes(metric, X, bits):
     decoder = made_by_hand(8)
     index = AsymmetricNeighbors(5, metric=metric).fit(bits, decoder=decoder)

@@ -1,7 +1,7 @@
 """ARM and DisARM: effects of their two states. Their means are in test_unbiased.py."""
 
-import pytest
 import torch
+from cases import each
 from gradients.enumeration import (
     ALL_UNITS,
     CODINGS,
@@ -17,8 +17,8 @@ from skhash.gradients import ARM, BernoulliUnits, DisARM
 from skhash.noise import Normal, Triangular, Uniform
 
 BOTH = [ARM, DisARM]
-every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
-both = pytest.mark.parametrize("estimator", BOTH)
+every_units = each("units", ALL_UNITS)
+both = each("estimator", BOTH)
 
 
 def run(estimator, units, outcomes, loss=None):
@@ -43,9 +43,9 @@ def test_formulas(units):
 
 
 @both
-@pytest.mark.parametrize("coding", CODINGS)
-@pytest.mark.parametrize("noise", [Normal(), Triangular(), Uniform()], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("coding", CODINGS)
+@each("noise", [Normal(), Triangular(), Uniform()])
+@each("dtype", [torch.float32, torch.float64])
 def test_sure_units_get_no_gradient(noise, coding, dtype, estimator):
     units = BernoulliUnits(noise, coding)
     logits = torch.tensor([0.1, 50.0, -50.0, 1e4, -0.3], dtype=dtype)

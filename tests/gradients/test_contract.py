@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 import torch
+from cases import each
 from gradients.enumeration import ALL_UNITS, CODINGS, close
 from page_examples import page_classes
 from pretend import assert_as_on_cpu
@@ -68,8 +69,8 @@ ALL = [*LAYERWISE, MuProp(), *BLACK_BOX, *TOLD]
 # Their values may be between the low and the high one.
 BETWEEN = (MeanField, GumbelSoftmax, MuProp)
 
-every_estimator = pytest.mark.parametrize("estimator", ALL, ids=str)
-every_coding = pytest.mark.parametrize("coding", CODINGS)
+every_estimator = each("estimator", ALL)
+every_coding = each("coding", CODINGS)
 
 N_ROWS, N_BITS = 6, 4
 
@@ -108,7 +109,7 @@ def surrogate(estimator, loss, logits, seed=2, **units):
 
 @every_estimator
 @every_coding
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("dtype", [torch.float32, torch.float64])
 def test_losses_have_one_value_a_row_and_gradients(estimator, coding, dtype):
     loss, logits = RowLoss(dtype), make_logits(dtype)
     units = BernoulliUnits(coding=coding)
@@ -123,9 +124,7 @@ def test_losses_have_one_value_a_row_and_gradients(estimator, coding, dtype):
         assert is_binary.all() or type(estimator) in BETWEEN
 
 
-@pytest.mark.parametrize(
-    "estimator", [e for e in ALL if not isinstance(e, Exact)], ids=str
-)
+@each("estimator", [e for e in ALL if not isinstance(e, Exact)])
 def test_value_and_parameter_gradient_are_those_of_the_first_values(estimator):
     loss = RowLoss()
     losses = surrogate(estimator, loss, make_logits())
@@ -138,7 +137,7 @@ def test_value_and_parameter_gradient_are_those_of_the_first_values(estimator):
     close(found, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     "estimator, n_evaluations",
     [
         *((estimator, 1) for estimator in LAYERWISE),
@@ -151,7 +150,6 @@ def test_value_and_parameter_gradient_are_those_of_the_first_values(estimator):
         (LocalExpectation(2), 3),
         (Exact(), 2**N_BITS),
     ],
-    ids=str,
 )
 def test_number_of_evaluations(estimator, n_evaluations):
     loss = RowLoss()
@@ -161,7 +159,7 @@ def test_number_of_evaluations(estimator, n_evaluations):
         assert not any(has_graph for _, has_graph in loss.calls[1:])
 
 
-@pytest.mark.parametrize("estimator", BLACK_BOX, ids=str)
+@each("estimator", BLACK_BOX)
 def test_black_boxes_need_no_derivative(estimator):
     table = torch.randn(
         2**N_BITS, generator=torch.Generator().manual_seed(0), dtype=torch.float64
@@ -177,7 +175,7 @@ def test_black_boxes_need_no_derivative(estimator):
 
 
 @every_estimator
-@pytest.mark.parametrize("noise", {str(u.noise): u.noise for u in ALL_UNITS}.values())
+@each("noise", {str(u.noise): u.noise for u in ALL_UNITS}.values())
 def test_codings_give_the_same_gradient(estimator, noise):
     """The loss is put in terms of 0 and 1, so that its derivatives are, too."""
     results = []
@@ -222,7 +220,7 @@ def test_same_generator_same_estimate(estimator):
     assert torch.equal(gradient(0), gradient(1)) == is_certain
 
 
-@pytest.mark.parametrize("estimator", LAYERWISE, ids=str)
+@each("estimator", LAYERWISE)
 @every_coding
 def test_layers_take_any_leading_axes(estimator, coding):
     units = BernoulliUnits(coding=coding)
@@ -235,10 +233,8 @@ def test_layers_take_any_leading_axes(estimator, coding):
 
 
 @every_estimator
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(
-    "noise", [Logistic(), Uniform(), Triangular(), Normal(), Normal(0.01)], ids=str
-)
+@each("dtype", [torch.float32, torch.float64])
+@each("noise", [Logistic(), Uniform(), Triangular(), Normal(), Normal(0.01)])
 def test_extreme_logits_give_finite_gradients(estimator, noise, dtype):
     extreme = torch.tensor([[0, 1, -1, 2], [-2, 40, -40, 0.1]], dtype=dtype)
     logits = torch.cat([extreme, 1e4 * extreme, 1e8 * extreme]).requires_grad_()
@@ -280,7 +276,7 @@ def test_scikit_learn_can_clone_and_set(estimator):
         assert type(estimator)(**{name: "nonsense"}).get_params()[name] == "nonsense"
 
 
-@pytest.mark.parametrize(
+@each(
     "estimator",
     [
         *(ARM(0), ARM(1.5), DisARM(-1), ReinforceLOO(1), ReinforceLOO("2")),
@@ -289,7 +285,6 @@ def test_scikit_learn_can_clone_and_set(estimator):
         *(GumbelSoftmax(0), GumbelSoftmax("warm"), STGumbel(float("nan"))),
         StraightThrough("cubic"),
     ],
-    ids=str,
 )
 def test_parameters_are_checked_where_they_are_used(estimator):
     name = r"n_flips=5 of 4|parameter of " + type(estimator).__name__
@@ -311,7 +306,7 @@ def test_every_class_is_tested_and_has_a_name():
     assert gradients.__all__ == sorted(gradients.__all__)
 
 
-@pytest.mark.parametrize("name, family", GRADIENTS.items(), ids=str)
+@each("name, family", GRADIENTS.items())
 def test_names_resolve_to_fresh_estimators(name, family):
     found = resolve_gradient(name)
     assert repr(found) == repr(family()) and found is not resolve_gradient(name)
@@ -319,7 +314,7 @@ def test_names_resolve_to_fresh_estimators(name, family):
     assert again is not found and again.get_params() == found.get_params()
 
 
-@pytest.mark.parametrize("gradient", ["hinton", None, ARM, 3, ["st"]])
+@each("gradient", ["hinton", None, ARM, 3, ["st"]])
 def test_unknown_gradients_are_refused_with_what_there_is(gradient):
     with pytest.raises(ValueError, match="not one of arm, bitflip, .*, zgr, nor an"):
         resolve_gradient(gradient)

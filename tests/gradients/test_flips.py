@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import each
 from gradients.enumeration import (
     ALL_UNITS,
     LOGITS,
@@ -50,7 +51,7 @@ def test_all_flips_are_local_expectation(units, flips_at_once, monkeypatch):
     close(found.gradients, local.gradients.repeat_interleave(6, dim=0))
 
 
-@pytest.mark.parametrize("n_flips", [1, 2, 3, 5])
+@each("n_flips", [1, 2, 3, 5])
 def test_flips_are_without_replacement(n_flips):
     logits = torch.zeros(300, 5, requires_grad=True)
     generator = torch.Generator().manual_seed(0)

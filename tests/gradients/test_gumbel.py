@@ -2,8 +2,8 @@
 
 import math
 
-import pytest
 import torch
+from cases import each
 from gradients.enumeration import ALL_UNITS, Outcomes, close, estimates, uniform_draws
 from scipy.integrate import quad
 
@@ -15,7 +15,7 @@ BOTH = [GumbelSoftmax, STGumbel]
 UNITS = BernoulliUnits(Logistic(scale=2))
 STANDARD = UNITS.noise
 
-every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
+every_units = each("units", ALL_UNITS)
 
 
 def noise_grid(center=0.0, half=34.0, n=40000):
@@ -44,8 +44,8 @@ def slope(logit):
     return STANDARD.pdf(torch.tensor(logit, dtype=torch.float64)).item()
 
 
-@pytest.mark.parametrize("estimator", BOTH)
-@pytest.mark.parametrize("logit", [0.0, 0.7])
+@each("estimator", BOTH)
+@each("logit", [0.0, 0.7])
 def test_bias_of_a_linear_loss_is_of_second_order(estimator, logit):
     p = slope(logit)
     limit = math.pi**2 / 6 * p * (1 - 6 * p)
@@ -60,8 +60,8 @@ def test_bias_of_a_linear_loss_is_of_second_order(estimator, logit):
     assert math.isclose(errors[0] / errors[1], 4, rel_tol=0.1)
 
 
-@pytest.mark.parametrize("estimator", BOTH)
-@pytest.mark.parametrize("logit, limit", [(0.0, 1 / 24), (0.7, slope(0.7) / 6)])
+@each("estimator", BOTH)
+@each("logit, limit", [(0.0, 1 / 24), (0.7, slope(0.7) / 6)])
 def test_second_moment_grows_as_the_inverse_temperature(estimator, logit, limit):
     errors = []
     for temperature in (0.1, 0.05):
@@ -72,7 +72,7 @@ def test_second_moment_grows_as_the_inverse_temperature(estimator, logit, limit)
     assert errors[1] < errors[0]
 
 
-@pytest.mark.parametrize("estimator", BOTH)
+@each("estimator", BOTH)
 def test_mean_is_the_density_of_a_sum(estimator):
     """Of a linear loss: the density of Z + tau Z' at the logit, Z' logistic too."""
     logit, temperature = 0.7, 0.5
@@ -96,7 +96,7 @@ def test_mean_of_any_loss_is_an_integral_over_relaxed_values():
     assert math.isclose(found.mean.item(), expected, rel_tol=1e-5)
 
 
-@pytest.mark.parametrize("estimator", BOTH)
+@each("estimator", BOTH)
 def test_few_draws_have_a_derivative(estimator):
     logit, temperature, least = 0.7, 0.05, 0.01
     found = integrate(estimator(temperature), linear, logit)
@@ -110,7 +110,7 @@ def test_few_draws_have_a_derivative(estimator):
 
 
 @every_units
-@pytest.mark.parametrize("estimator", BOTH)
+@each("estimator", BOTH)
 def test_other_noise_enters_by_its_log_odds(estimator, units):
     a = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
     log_odds = torch.logit(units.noise.cdf(a))
@@ -122,7 +122,7 @@ def test_other_noise_enters_by_its_log_odds(estimator, units):
 
 
 @every_units
-@pytest.mark.parametrize("estimator", BOTH)
+@each("estimator", BOTH)
 def test_rounded_values_have_the_distribution_of_the_units(estimator, units):
     a = torch.tensor([0.4, -0.7], dtype=torch.float64)
     p = units.noise.cdf(a)

@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
+from cases import each
 from gradients.enumeration import all_states, close, differs, uniform_draws
 from gradients.network_enumeration import (
     X,
@@ -67,7 +68,7 @@ FUNCTIONWISE = [
 ]
 EXAMPLES = [example() for example in page_classes(GradientEstimator)]
 FUNCTIONWISE += [e for e in EXAMPLES if not isinstance(e, LayerwiseGradient)]
-every_name = pytest.mark.parametrize("name", [*NAMES, *EXAMPLES], ids=str)
+every_name = each("name", [*NAMES, *EXAMPLES])
 
 
 def make_images_network(**layer):
@@ -92,8 +93,8 @@ def step(network, gradient, X, loss=generic_loss, seed=0, **told):
 
 
 @every_name
-@pytest.mark.parametrize("weights", ["real", "mirror"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("weights", ["real", "mirror"])
+@each("dtype", [torch.float32, torch.float64])
 def test_every_estimator_reaches_every_parameter(name, weights, dtype):
     network = make_images_network(weights=weights, batch_norm=True).to(dtype)
     network.train(name != "exact_network")
@@ -132,7 +133,7 @@ def test_labels_broadcast_over_samples(name):
 
 
 @every_name
-@pytest.mark.parametrize("weights", ["real", "mirror"])
+@each("weights", ["real", "mirror"])
 def test_devices(name, weights, device):
     def gradients_of(device):
         network = make_images_network(weights=weights, batch_norm=True).to(device)
@@ -149,10 +150,8 @@ def test_devices(name, weights, device):
     assert_as_on_cpu(gradients_of, device)
 
 
-@pytest.mark.parametrize("n_samples", [1, 2])
-@pytest.mark.parametrize(
-    "gradient", [Reinforce(None), Reinforce(1.5), MuProp(None), MuProp(0.5)], ids=str
-)
+@each("n_samples", [1, 2])
+@each("gradient", [Reinforce(None), Reinforce(1.5), MuProp(None), MuProp(0.5)])
 def test_score_functions_are_unbiased_in_deep_networks(gradient, n_samples):
     network = make_network([2, 2] if n_samples == 2 else [2, 1, 2])
     paths = all_paths(network, n_samples)
@@ -169,7 +168,7 @@ def test_score_functions_are_unbiased_in_deep_networks(gradient, n_samples):
     close(found, right)
 
 
-@pytest.mark.parametrize("gradient", FUNCTIONWISE, ids=str)
+@each("gradient", FUNCTIONWISE)
 def test_functionwise_estimators_are_unbiased_in_deep_networks(gradient):
     """The mean of many rows is within chance of the exact gradient."""
     network = make_network([2, 2], factor=1)
@@ -239,8 +238,8 @@ def test_means_are_an_ordinary_network():
 
 
 class TestExactNetwork:
-    @pytest.mark.parametrize("noise", ["logistic", "uniform", "triangular"])
-    @pytest.mark.parametrize("widths", [[3], [2, 4], [3, 1, 2]], ids=str)
+    @each("noise", ["logistic", "uniform", "triangular"])
+    @each("widths", [[3], [2, 4], [3, 1, 2]])
     def test_is_the_sum_over_paths(self, widths, noise):
         network = make_network(widths, noise)
         value, right = exact(network)
@@ -329,8 +328,8 @@ def over_last_layer(gradient, network, noise, n_samples=1):
 
 
 class TestPropagation:
-    @pytest.mark.parametrize("gradient", ["adf", "local_reparam"])
-    @pytest.mark.parametrize("noise", LAWS)
+    @each("gradient", ["adf", "local_reparam"])
+    @each("noise", LAWS)
     def test_one_layer_is_exact(self, gradient, noise):
         network = make_network([3], noise, factor=0.8)
         value, right = exact(network)
@@ -338,11 +337,9 @@ class TestPropagation:
         close(found, value)
         close(gradients, right)
 
-    @pytest.mark.parametrize("gradient", ["adf", "local_reparam"])
-    @pytest.mark.parametrize("noise", LAWS)
-    @pytest.mark.parametrize(
-        "widths, n_samples", [([3, 2], 1), ([2, 3, 2], 1), ([2, 2], 2)], ids=str
-    )
+    @each("gradient", ["adf", "local_reparam"])
+    @each("noise", LAWS)
+    @each("widths, n_samples", [([3, 2], 1), ([2, 3, 2], 1), ([2, 2], 2)])
     def test_probabilities_of_the_formula(self, gradient, noise, widths, n_samples):
         """In values and gradients; the normal noise of a layer is drawn once."""
         network = make_network(widths, noise, factor=0.8)
@@ -383,12 +380,12 @@ class TestReach:
         with pytest.raises(TypeError, match="StraightThrough.*curvature.*ZGR"):
             resolve_network_gradient(StraightThrough(debias="quadratic"))
 
-    @pytest.mark.parametrize("gradient", ["hinton", None, PSA, 3, ["st"]])
+    @each("gradient", ["hinton", None, PSA, 3, ["st"]])
     def test_unknown_names_are_refused_with_what_there_is(self, gradient):
         with pytest.raises(ValueError, match="gradient=.* adf, arm, .*, zgr, nor"):
             resolve_network_gradient(gradient)
 
-    @pytest.mark.parametrize("gradient", ["psa", "adf", "local_reparam"])
+    @each("gradient", ["psa", "adf", "local_reparam"])
     def test_pooling_is_refused_above_the_first_layer(self, gradient):
         first = BinaryConv2d((1, 6, 6), 2, 3, padding=1, pool=2)
         second = BinaryConv2d(first.output_shape, 2, 3, padding=1, pool=3)

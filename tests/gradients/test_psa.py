@@ -3,8 +3,8 @@
 from copy import deepcopy
 from functools import partial
 
-import pytest
 import torch
+from cases import each
 from gradients.enumeration import close
 from gradients.network_enumeration import (
     X,
@@ -38,7 +38,7 @@ class ChebyshevPSA(PSA):
 
 
 DIRECT = DirectPSA()
-every_noise = pytest.mark.parametrize("noise", NOISES)
+every_noise = each("noise", NOISES)
 
 
 def layers_of(network, gradients):
@@ -59,7 +59,7 @@ def relative_biases(network, gradient, loss=generic_loss, n_samples=1):
     return [float((f - r).norm() / r.norm()) for f, r in zip(found, right, strict=True)]
 
 
-@pytest.mark.parametrize(
+@each(
     "widths, n_samples, n_biased",
     [
         # All are exact where all but the first layer have one unit.
@@ -68,7 +68,6 @@ def relative_biases(network, gradient, loss=generic_loss, n_samples=1):
         # Else the last layer and the head.
         *(([3, 3], 1, 1), ([1, 4], 1, 1), ([2, 3, 2], 1, 2), ([2, 2], 2, 1)),
     ],
-    ids=str,
 )
 @every_noise
 def test_layers_that_are_exact(widths, n_samples, n_biased, noise):
@@ -79,24 +78,22 @@ def test_layers_that_are_exact(widths, n_samples, n_biased, noise):
         assert min(biases[:n_biased]) > 1e-5
 
 
-@pytest.mark.parametrize("widths", [[1, 4], [3, 4]], ids=str)
+@each("widths", [[1, 4], [3, 4]])
 def test_exact_where_the_loss_is_additive_in_the_layer_above(widths):
     network = make_network(widths)
     assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-10
     assert relative_biases(network, DIRECT)[0] > 1e-3
 
 
-@pytest.mark.parametrize("loss", [generic_loss, linear_loss])
+@each("loss", [generic_loss, linear_loss])
 def test_value_is_the_loss_of_the_path(loss):
     network = make_network([2, 3])
     psa, st = (along_paths(gradient, network, loss)[0] for gradient in (DIRECT, "st"))
     close(psa, st)
 
 
-@pytest.mark.parametrize("gamma", [None, 0.2, 1.0], ids=str)
-@pytest.mark.parametrize(
-    "widths, n_samples", [([3], 1), ([2, 3], 1), ([2, 2], 2)], ids=str
-)
+@each("gamma", [None, 0.2, 1.0])
+@each("widths, n_samples", [([3], 1), ([2, 3], 1), ([2, 2], 2)])
 def test_enhancement_does_not_change_the_means(widths, n_samples, gamma):
     network = make_network(widths)
     plain = expected(DIRECT, network, n_samples=n_samples)
@@ -115,7 +112,7 @@ def test_default_gamma_is_the_mean_over_units():
     close(plain, by_path(DirectPSA(gamma=0.25), network))
 
 
-@pytest.mark.parametrize("n_samples", [1, 2])
+@each("n_samples", [1, 2])
 def test_enhanced_losses_are_means_over_one_unit(n_samples):
     """Over both values of a unit of the last layer, and then over all such units."""
     network = make_network([2, 2])
@@ -178,8 +175,8 @@ def test_convolutions_with_shared_weights(noise):
     assert max(relative_biases(network, DIRECT, linear_loss)) < 1e-10
 
 
-@pytest.mark.parametrize("psa", [PSA, ChebyshevPSA])
-@pytest.mark.parametrize("make", [make_convolutions, lambda: make_network([3, 3])])
+@each("psa", [PSA, ChebyshevPSA])
+@each("make", [make_convolutions, lambda: make_network([3, 3])])
 def test_back_ends_give_the_gradient_of_direct(make, psa):
     network = make()
     direct = expected(DIRECT, network)
@@ -192,10 +189,8 @@ def test_back_ends_give_the_gradient_of_direct(make, psa):
     assert same == [not name.startswith("layers.0") for name in names]
 
 
-@pytest.mark.parametrize(
-    "dtype, rounding", [(torch.float64, 1e-11), (torch.float32, 2e-5)]
-)
-@pytest.mark.parametrize("widths", [[1, 1, 1], [4, 1, 1], [3, 3]], ids=str)
+@each("dtype, rounding", [(torch.float64, 1e-11), (torch.float32, 2e-5)])
+@each("widths", [[1, 1, 1], [4, 1, 1], [3, 3]])
 def test_the_polynomial_adds_a_small_bias(widths, dtype, rounding):
     """Below the last layer; with exact flips, at a tolerance near 0, there is none."""
 

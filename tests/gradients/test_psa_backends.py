@@ -6,6 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from cases import each
 from gradients.enumeration import close
 from numpy.polynomial.chebyshev import chebinterpolate, chebval
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -33,7 +34,7 @@ LAYERS = {
     "both": lambda **layer: BinaryConv2d((2, 5, 6), 4, 3, stride=2, padding=2, **layer),
     "2x2": lambda **layer: BinaryConv2d((3, 5, 3), 2, 2, stride=2, padding=1, **layer),
 }
-every_layer = pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+every_layer = each("make", LAYERS.values())
 N_ROWS = 4
 
 
@@ -77,10 +78,8 @@ def run(name, layer, x, logits, gradient, tolerance=1e-5):
 
 
 @every_layer
-@pytest.mark.parametrize("batch_norm", [False, True])
-@pytest.mark.parametrize(
-    "name, weights", [("direct", "real"), ("direct", "mirror"), ("binary", "mirror")]
-)
+@each("batch_norm", [False, True])
+@each("name, weights", [("direct", "real"), ("direct", "mirror"), ("binary", "mirror")])
 def test_exact_back_ends(make, batch_norm, name, weights):
     for noise in NOISES:
         case = make_case(make, noise=noise, batch_norm=batch_norm, weights=weights)
@@ -88,9 +87,9 @@ def test_exact_back_ends(make, batch_norm, name, weights):
 
 
 @every_layer
-@pytest.mark.parametrize("noise", NOISES[:2], ids=str)
-@pytest.mark.parametrize("batch_norm", [False, True])
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-5, 1e-9])
+@each("noise", NOISES[:2])
+@each("batch_norm", [False, True])
+@each("tolerance", [1e-2, 1e-5, 1e-9])
 def test_chebyshev_keeps_its_bound(make, noise, batch_norm, tolerance):
     case = make_case(make, noise=noise, batch_norm=batch_norm)
     layer, *_, gradient = case
@@ -100,8 +99,8 @@ def test_chebyshev_keeps_its_bound(make, noise, batch_norm, tolerance):
     assert (error.abs() <= bound + 1e-12).all()
 
 
-@pytest.mark.parametrize("steepness", [1e-3, 0.7, 3.0, 20.0])
-@pytest.mark.parametrize("tolerance", [1e-1, 1e-4, 1e-8])
+@each("steepness", [1e-3, 0.7, 3.0, 20.0])
+@each("tolerance", [1e-1, 1e-4, 1e-8])
 def test_degree_of_chebyshev_is_enough_and_not_far_above(steepness, tolerance):
     """Against numpy's interpolation of sigmoid(a - steepness t) on a grid of a."""
     t = np.linspace(-1, 1, 401)
@@ -129,7 +128,7 @@ def test_degree_of_weights_of_0():
     close(run("chebyshev", *case), torch.zeros_like(case[1]))
 
 
-@pytest.mark.parametrize("factor", [0.1, 1.0, 10.0, 100.0])
+@each("factor", [0.1, 1.0, 10.0, 100.0])
 def test_single_precision_at_any_size_of_weights(factor):
     layer, x, logits, gradient = make_case(
         LAYERS["linear"], factor=factor, dtype=torch.float32
@@ -141,7 +140,7 @@ def test_single_precision_at_any_size_of_weights(factor):
 
 
 @every_layer
-@pytest.mark.parametrize("name, limit", [("direct", "CHUNK"), ("chebyshev", "CACHED")])
+@each("name, limit", [("direct", "CHUNK"), ("chebyshev", "CACHED")])
 def test_chunks_do_not_matter(make, name, limit):
     case = make_case(make)
     whole = run(name, *case)
@@ -165,10 +164,10 @@ class LargestTensor(TorchDispatchMode):
         return made
 
 
-@pytest.mark.parametrize(
+@each(
     "name, weights", [("direct", "real"), ("chebyshev", "real"), ("binary", "mirror")]
 )
-@pytest.mark.parametrize("kind", ["linear", "conv"])
+@each("kind", ["linear", "conv"])
 def test_no_array_of_rows_by_units_by_inputs(name, weights, kind):
     make = {
         "linear": lambda **layer: BinaryLinear(60, 50, **layer),

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from cases import each
 from gradients.enumeration import (
     ALL_UNITS,
     LOGITS,
@@ -26,7 +27,7 @@ from skhash.gradients import (
     StraightThrough,
 )
 
-every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
+every_units = each("units", ALL_UNITS)
 ROWS = torch.arange(8)
 
 
@@ -44,14 +45,14 @@ def scores(units):
 
 
 @every_units
-@pytest.mark.parametrize("baseline", [None, 0.0, 0.7, -3])
+@each("baseline", [None, 0.0, 0.7, -3])
 def test_estimate_is_the_loss_less_a_constant_times_the_score(units, baseline):
     found = run(Reinforce(baseline), Loss(), units)
     expected = (found.losses - (baseline or 0.0))[:, None] * scores(units)
     close(found.gradients, expected)
 
 
-@pytest.mark.parametrize("baseline", [3.5, "batch", "row"])
+@each("baseline", [3.5, "batch", "row"])
 def test_no_gradient_where_the_baseline_is_the_loss(baseline):
     def constant(values):
         return 3.5 + 0 * values.sum(dim=-1)
@@ -111,8 +112,8 @@ def test_batches_share_one_baseline():
 
 
 @every_units
-@pytest.mark.parametrize("baseline", ["batch", "row"])
-@pytest.mark.parametrize("family", [Reinforce, MuProp])
+@each("baseline", ["batch", "row"])
+@each("family", [Reinforce, MuProp])
 def test_unbiased_with_a_baseline_that_has_learned(family, baseline, units):
     estimator, row = family(baseline), torch.tensor([5])
     generator = torch.Generator().manual_seed(0)
@@ -125,7 +126,7 @@ def test_unbiased_with_a_baseline_that_has_learned(family, baseline, units):
     close(found.expected, exact(Loss(), LOGITS, units))
 
 
-@pytest.mark.parametrize("family", [Reinforce, MuProp])
+@each("family", [Reinforce, MuProp])
 def test_rows_are_asked_for(family):
     with pytest.raises(ValueError, match=f"{family.__name__}.*pass rows, or take"):
         family("row").surrogate(Loss(), LOGITS[None])
@@ -150,7 +151,7 @@ def test_evaluation_leaves_baselines_alone():
 
 
 @every_units
-@pytest.mark.parametrize("baseline", [None, "batch", "row"])
+@each("baseline", [None, "batch", "row"])
 def test_muprop_of_a_linear_loss_is_straight_through(baseline, units):
     estimator = MuProp(baseline)
     for _ in range(2):

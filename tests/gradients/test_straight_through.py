@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import each
 from gradients.enumeration import (
     ALL_UNITS,
     CODINGS,
@@ -14,7 +15,6 @@ from gradients.enumeration import (
     differs,
     estimates,
     exact,
-    label,
     uniform_draws,
 )
 
@@ -29,8 +29,8 @@ from skhash.gradients import (
 )
 from skhash.noise import Logistic
 
-every_units = pytest.mark.parametrize("units", ALL_UNITS, ids=str)
-every_coding = pytest.mark.parametrize("coding", CODINGS)
+every_units = each("units", ALL_UNITS)
+every_coding = each("coding", CODINGS)
 
 
 def run(estimator, loss, units, logits=LOGITS, **told):
@@ -54,14 +54,13 @@ def derivatives(loss, units):
 
 
 @every_units
-@pytest.mark.parametrize(
+@each(
     "estimator, slope",
     [
         (StraightThrough(), lambda units, a: units.step * units.noise.pdf(a)),
         (IdentityST(), lambda units, a: torch.full_like(a, units.step / 2)),
         (HardST(), lambda units, a: units.step / 2 * (a.abs() <= 1)),
     ],
-    ids=label,
 )
 def test_slopes(estimator, slope, units):
     logits = torch.tensor([0.3, -0.9, 1.1], dtype=torch.float64)
@@ -92,7 +91,7 @@ def test_st_is_biased_for_other_losses(units):
 
 
 @every_units
-@pytest.mark.parametrize("per_row", [False, True])
+@each("per_row", [False, True])
 def test_debiased_st_of_a_quadratic_is_exact_in_the_mean(units, per_row):
     loss = Quadratic()
     expected = exact(loss, LOGITS, units)

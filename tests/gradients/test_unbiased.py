@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import each
 from gradients.enumeration import (
     ALL_UNITS,
     LOGITS,
@@ -13,7 +14,6 @@ from gradients.enumeration import (
     estimates,
     exact,
     independent,
-    label,
 )
 from page_examples import page_classes
 
@@ -71,7 +71,7 @@ UNBIASED = [
 
 
 @every_units
-@pytest.mark.parametrize("estimator, outcomes", UNBIASED, ids=label)
+@each("estimator, outcomes", UNBIASED)
 def test_unbiased(estimator, outcomes, units):
     n_bits = 2 if outcomes in (states_thrice, cells_twice) else 3
     logits, loss = LOGITS[:n_bits], Loss(n_bits)
@@ -132,7 +132,7 @@ def test_order_of_variances(units):
     assert total_variance(LocalExpectation(2), by_state_and_order, units) < bitflip
 
 
-@pytest.mark.parametrize("estimator", [ARM(2), DisARM(2), ReinforceLOO(2)], ids=str)
+@each("estimator", [ARM(2), DisARM(2), ReinforceLOO(2)])
 def test_samples_are_averaged(estimator):
     """Twice the samples, half the variance; leave-one-out at least gains."""
     units, logits, loss = BernoulliUnits(), LOGITS[:2], Loss(2)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from cases import each
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
@@ -80,9 +81,7 @@ def test_a_machine_that_predicts_worse_is_not_taken():
     assert (machines.predict(fitted) != bits).mean() < 0.1
 
 
-@pytest.mark.parametrize(
-    "options", [{"n_bits": 6}, {"n_bits": 20}, {"penalty_growth": 1}]
-)
+@each("options", [{"n_bits": 6}, {"n_bits": 20}, {"penalty_growth": 1}])
 def test_no_iteration_raises_the_penalised_objective(digits, options):
     options = {"n_bits": 12, "max_iter": 6, "random_state": 0} | options
     encoder = BinaryAutoencoderHash(**options).fit(digits)
@@ -163,7 +162,7 @@ def test_the_unit_of_the_data_does_not_matter(digits):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "option",
     [
         {"penalty": 0.5},
@@ -172,7 +171,6 @@ def test_the_unit_of_the_data_does_not_matter(digits):
         {"max_iter": 1},
         {"validation_fraction": 0.3},
     ],
-    ids=str,
 )
 def test_options_matter(digits, option):
     options = {"n_bits": 6, "max_iter": 4, "random_state": 0}

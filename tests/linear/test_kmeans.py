@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
@@ -89,8 +90,8 @@ def objective_of(centers, means, shares, targets, weight):
     return value
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.3, 10.0, 1000.0])
-@pytest.mark.parametrize("n_bits", [1, 2, 4])
+@each("weight", [0.0, 0.3, 10.0, 1000.0])
+@each("n_bits", [1, 2, 4])
 def test_moves_never_raise_the_objective(weight, n_bits):
     rng = np.random.default_rng(0)
     means, shares, targets = random_problem(rng, n_bits, 3)
@@ -104,7 +105,7 @@ def test_moves_never_raise_the_objective(weight, n_bits):
     assert values[-1] < values[0]
 
 
-@pytest.mark.parametrize("weight", [0.3, 3.0])
+@each("weight", [0.3, 3.0])
 def test_moves_end_at_a_minimum(weight):
     rng = np.random.default_rng(0)
     means, shares, targets = random_problem(rng, 3, 3)

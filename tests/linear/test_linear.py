@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -141,8 +142,8 @@ def neighbor_recall(X, encode, n_queries=300):
     )
 
 
-@pytest.mark.parametrize("n_bits", [8, 16, 32])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@each("n_bits", [8, 16, 32])
+@each("scale", [1e-3, 1.0, 1e3])
 def test_objective_never_increases(digits, n_bits, scale):
     itq = ITQHash(n_bits=n_bits, random_state=0).fit(digits * scale)
     assert len(itq.objective_) == itq.n_iter_ > 1
@@ -152,7 +153,7 @@ def test_objective_never_increases(digits, n_bits, scale):
     assert itq.objective_[-1] < itq.objective_[0]
 
 
-@pytest.mark.parametrize("n_bits", [1, 7, 40])
+@each("n_bits", [1, 7, 40])
 def test_rotation_is_orthogonal(digits, n_bits):
     itq = ITQHash(n_bits=n_bits, random_state=0).fit(digits)
     gram = itq.rotation_ @ itq.rotation_.T
@@ -244,7 +245,7 @@ def test_hyperplanes_are_standard_gaussians():
     assert np.abs(correlations).mean() < 2 / np.sqrt(40)
 
 
-@pytest.mark.parametrize(
+@each(
     "encoder",
     [
         ITQHash(n_bits=8, max_iter=1),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
@@ -50,7 +51,7 @@ def test_transforms_make_the_similarity_up_to_the_line():
     assert (linear - exact).max() <= E + 1 / E - 2
 
 
-@pytest.mark.parametrize("rho", [2.0, 5.0])
+@each("rho", [2.0, 5.0])
 def test_similarity_is_that_of_all_pairs(X, rho):
     rng = np.random.default_rng(1)
     features = rng.normal(size=(200, 6)).astype(np.float32)
@@ -100,7 +101,7 @@ def test_each_bit_solves_the_generalised_eigenproblem(X):
         signs[bit] = np.where(features @ w > 0, 1.0, -1.0)
 
 
-@pytest.mark.parametrize("gamma", ["auto", 0.3])
+@each("gamma", ["auto", 0.3])
 def test_logits_are_projections_of_centred_kernel_features(X, gamma):
     encoder = ScalableGraphHash(n_bits=7, n_anchors=25, gamma=gamma, random_state=0)
     encoder.fit(X)

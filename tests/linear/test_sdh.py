@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.linear_model import Ridge
@@ -65,7 +66,7 @@ def objective(features, classes, codes, projection, class_coef):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", range(4))
 def test_no_block_and_no_bit_raises_the_objective(seed):
     features, classes, codes = problem(seed=seed)
     values = []
@@ -80,7 +81,7 @@ def test_no_block_and_no_bit_raises_the_objective(seed):
     assert values[-1] < values[0]
 
 
-@pytest.mark.parametrize("n_bits", [1, 3])
+@each("n_bits", [1, 3])
 def test_the_last_bit_of_a_sweep_is_the_best_of_all_sign_vectors(n_bits):
     features, classes, codes = problem(n=8, n_bits=n_bits)
     projection, class_coef = solved(features, classes, codes)
@@ -168,7 +169,7 @@ def test_logits_are_the_kernel_features_projected():
     np.testing.assert_array_equal(encoder.transform(X), bits)
 
 
-@pytest.mark.parametrize("n_anchors", [30, 10_000])
+@each("n_anchors", [30, 10_000])
 def test_auto_gamma_is_the_mean_distance_to_the_nearest_other_anchor(n_anchors):
     X, y = blobs()
     encoder = SupervisedDiscreteHash(n_bits=2, n_anchors=n_anchors, random_state=0)
@@ -226,7 +227,7 @@ def test_every_option_has_a_say():
         assert np.abs(other.fit(X, y).decision_function(X) - logits).max() > 1e-3, name
 
 
-@pytest.mark.parametrize("n_bits", [16, 32])
+@each("n_bits", [16, 32])
 def test_retrieval_of_digits_is_better_than_without_labels(n_bits):
     X, y = load_digits(return_X_y=True)
     train, test = slice(0, 1200), slice(1200, None)

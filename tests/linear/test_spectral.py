@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
@@ -9,7 +10,7 @@ from skhash.linear import SpectralHash
 from skhash.linear._spectral import smoothest_modes
 
 
-@pytest.mark.parametrize("n_features", [1, 3])
+@each("n_features", [1, 3])
 def test_bit_of_mode_m_changes_m_times_at_equal_distances(n_features):
     x = np.linspace(0, 1, 1001)
     X = x[:, None] * np.ones(n_features)  # a line, whatever the number of columns
@@ -38,7 +39,7 @@ def test_modes_are_those_of_smallest_eigenvalue():
     np.testing.assert_allclose(chosen, eigenvalues[:40])
 
 
-@pytest.mark.parametrize("trim", [0, 0.1])
+@each("trim", [0, 0.1])
 def test_logits_are_cosines_on_the_axes(trim):
     X = load_digits().data[:500]
     encoder = SpectralHash(n_bits=20, trim=trim).fit(X)

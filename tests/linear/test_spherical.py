@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 
 from skhash.linear import SphericalHash, _spherical
 from skhash.linear._spherical import products_with, spread_pivots
@@ -103,7 +104,7 @@ def test_options_matter(gaussian):
 
 
 @pytest.mark.filterwarnings("ignore:.*bits are the same")
-@pytest.mark.parametrize("n_bits", [4, 40])
+@each("n_bits", [4, 40])
 def test_pivots_do_not_run_away_from_equal_rows(n_bits):
     X = np.zeros((100, 4))
     X[:5] = np.random.default_rng(0).normal(size=(5, 4))

@@ -6,6 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 import torch
+from cases import each
 from losses.fits import (
     N_FEATURES,
     classes,
@@ -38,8 +39,8 @@ def distances(centers):
     return set(found.tolist()), found.min()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("n_classes, n_bits", [(3, 1), (10, 16), (40, 19), (2, 64)])
+@each("method", METHODS)
+@each("n_classes, n_bits", [(3, 1), (10, 16), (40, 19), (2, 64)])
 def test_centers_are_codes_and_follow_the_seed(method, n_classes, n_bits):
     centers = hash_centers(n_classes, n_bits, method, generator())
     assert centers.shape == (n_classes, n_bits) and centers.abs().eq(1).all()
@@ -50,7 +51,7 @@ def test_centers_are_codes_and_follow_the_seed(method, n_classes, n_bits):
         assert not torch.equal(centers, other)
 
 
-@pytest.mark.parametrize("n_bits", [2, 16, 64])
+@each("n_bits", [2, 16, 64])
 def test_hadamard_centers_differ_in_half_of_the_bits_or_in_all(n_bits):
     half, whole = n_bits / 2, float(n_bits)
     assert distances(hash_centers(n_bits, n_bits, "hadamard", generator()))[0] == {half}
@@ -84,8 +85,8 @@ def ball(n_bits, radius):
     return sum(comb(n_bits, j) for j in range(radius + 1))
 
 
-@pytest.mark.parametrize("n_classes", [2, 10, 100])
-@pytest.mark.parametrize("n_bits", [8, 16, 48])
+@each("n_classes", [2, 10, 100])
+@each("n_bits", [8, 16, 48])
 def test_the_distance_is_that_of_the_rule(n_classes, n_bits):
     """V(d - 1) >= 2^l / C > V(d - 2), by exact integers."""
     d = gilbert_varshamov_distance(n_classes, n_bits)
@@ -93,7 +94,7 @@ def test_the_distance_is_that_of_the_rule(n_classes, n_bits):
     assert d == 1 or n_classes * ball(n_bits, d - 2) < 2**n_bits
 
 
-@pytest.mark.parametrize(
+@each(
     "n_classes, n_bits", [(10, 16), (10, 48), (21, 12), (100, 16), (100, 19), (100, 48)]
 )
 def test_distant_centers_keep_the_distance(n_classes, n_bits):
@@ -117,7 +118,7 @@ def test_centers_of_several_labels_are_signs_of_sums():
     assert torch.equal(three, centers.sum(dim=0).sign())
 
 
-@pytest.mark.parametrize("loss", [CSQLoss, MDSHCLoss, OrthoHashLoss])
+@each("loss", [CSQLoss, MDSHCLoss, OrthoHashLoss])
 def test_unknown_centers_are_refused(loss):
     with pytest.raises(ValueError, match="'centers'.*'paley'"):
         make_objective(loss(centers="paley"), classes())
@@ -131,8 +132,8 @@ def centers_of(loss, n_bits, n_classes):
     return make_objective(loss, labels, n_bits, n_classes).centers
 
 
-@pytest.mark.parametrize("margin_type", ["cos", "arc"])
-@pytest.mark.parametrize("make_labels", [classes, several_labels])
+@each("margin_type", ["cos", "arc"])
+@each("make_labels", [classes, several_labels])
 def test_orthohash_is_its_formula(margin_type, make_labels):
     loss = OrthoHashLoss("bernoulli", 0.3, margin_type, 5.0)
     labels, logits = make_labels(), randn(14, 6)

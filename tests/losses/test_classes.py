@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 from losses.fits import (
     classes,
     indicator,
@@ -54,8 +55,8 @@ def test_the_classifier_starts_as_a_linear_layer_of_torch():
     assert stats.kstest(math.sqrt(60) * weight, "uniform", (-1, 2)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-@pytest.mark.parametrize("make_labels", [classes, several_labels])
+@each("temperature", [0.5, 2.0])
+@each("make_labels", [classes, several_labels])
 def test_contrast_is_its_sum(temperature, make_labels):
     labels, logits = make_labels(), randn(14, 6)
     y = (indicator(labels) if labels.shape[1] == 1 else labels).numpy()

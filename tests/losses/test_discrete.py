@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from cases import each
 from losses.fits import classes, indicator, make_objective, randn, value
 
 from skhash.losses import DSDHLoss
@@ -46,8 +47,8 @@ def test_no_sweep_raises_the_objective():
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("weight", [0.3, 4.0])
-@pytest.mark.parametrize("strength", [0.1, 1.0])
+@each("weight", [0.3, 4.0])
+@each("strength", [0.1, 1.0])
 def test_a_sweep_takes_the_better_value_of_one_bit_after_the_other(weight, strength):
     codes, pull, targets = problem()
     pull = strength * weight * pull

@@ -1,7 +1,7 @@
 """DualHashLoss: the likelihood, the terms of solvers, and the state."""
 
-import pytest
 import torch
+from cases import each
 from losses.test_solvers import COPYING, M, N, steps, uniform
 
 from skhash.losses import DualHashLoss
@@ -44,7 +44,7 @@ def gradient(module, logits, rows=None):
 LOGITS = 2 * uniform(N, M, seed=5)
 
 
-@pytest.mark.parametrize("solver", COPYING)
+@each("solver", COPYING)
 def test_the_split_pulls_at_the_network(solver):
     """The gradient gains rho (D - u) (1 - D^2) / (n m); u is not differentiated."""
     module, plain = objective(solver), objective(None)
@@ -69,7 +69,7 @@ def test_none_is_the_likelihood():
     torch.testing.assert_close(loss, expected)
 
 
-@pytest.mark.parametrize("solver", [s for s in SOLVERS if s is not None])
+@each("solver", [s for s in SOLVERS if s is not None])
 def test_the_likelihood_alone_in_warm_up_and_validation(solver):
     plain = gradient(objective(None), LOGITS)
     warming = objective(solver, warmup_epochs=2)
@@ -81,7 +81,7 @@ def test_the_likelihood_alone_in_warm_up_and_validation(solver):
     assert not torch.equal(gradient(warming, LOGITS), plain)
 
 
-@pytest.mark.parametrize("solver", COPYING)
+@each("solver", COPYING)
 def test_rows_of_the_batch_step_once_and_others_stay(solver):
     module = objective(solver, u_step=0.4)
     rows = torch.tensor([7, 2, 9])

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 
 from skhash.losses._objective import jaccard, pairwise_likelihood
 
@@ -38,9 +39,9 @@ def by_hand(codes, labels, scale, balanced=False):
     return sum(means) / 2
 
 
-@pytest.mark.parametrize("labels", [CLASSES, SETS], ids=["classes", "sets"])
-@pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("balanced", [False, True])
+@each("labels", [CLASSES, SETS])
+@each("scale", [0.3, 1.0, 4.0])
+@each("balanced", [False, True])
 def test_against_the_sum_over_pairs(labels, scale, balanced):
     loss = pairwise_likelihood(CODES, labels, scale, "balanced" if balanced else None)
     expected = by_hand(CODES, labels, scale, balanced)
@@ -82,7 +83,7 @@ def test_jaccard_of_classes_is_equality():
     np.testing.assert_array_equal(jaccard(CLASSES), CLASSES == CLASSES.T)
 
 
-@pytest.mark.parametrize("weights", [None, "balanced"])
+@each("weights", [None, "balanced"])
 def test_batches_of_one_kind_or_one_row_stay_finite(weights):
     for labels in (torch.zeros(7, 1).long(), torch.arange(7)[:, None]):
         codes = CODES.clone().requires_grad_()

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse, stats
 from scipy.special import expit, gammaln, softmax
 
@@ -64,7 +65,7 @@ def test_bernoulli_is_that_of_scipy():
     np.testing.assert_allclose(found, expected)
 
 
-@pytest.mark.parametrize("log_rho", [0.0, -0.7, 1.2])
+@each("log_rho", [0.0, -0.7, 1.2])
 def test_gaussian_is_that_of_scipy(log_rho):
     X, outputs = weights(), outputs_of()
     likelihood = GaussianLikelihood(log_rho).double()
@@ -157,7 +158,7 @@ def test_extreme_outputs_stay_finite(likelihood, X):
 N_BITS = 3
 
 
-@pytest.mark.parametrize("n_mixture", [1, 2, 5, 10])
+@each("n_mixture", [1, 2, 5, 10])
 def test_log_mixture_is_the_log_of_the_plain_mean(n_mixture):
     generator = torch.Generator().manual_seed(0)
     log_odds = torch.randn(n_mixture, 4, N_BITS, generator=generator).double()

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+from cases import each
 from losses.fits import (
     N_BITS,
     N_CLASSES,
@@ -103,9 +104,9 @@ OTHERS = {
     SupervisedContrastiveLoss: {"temperature": 2.0},
 }
 
-every_loss = pytest.mark.parametrize("loss", ALL, ids=str)
-every_epoch = pytest.mark.parametrize("epoch", EPOCHS)
-every_labelling = pytest.mark.parametrize("make_labels", [classes, several_labels])
+every_loss = each("loss", ALL)
+every_epoch = each("epoch", EPOCHS)
+every_labelling = each("make_labels", [classes, several_labels])
 
 
 def started(loss, labels, epoch, encoder=None):
@@ -139,9 +140,7 @@ def test_values_and_gradients_are_finite_scalars(loss, epoch, make_labels):
             assert gradient.any() or scale == 1e3  # where tanh has no slope left
 
 
-@pytest.mark.parametrize(
-    "loss", [x for x in ALL if not isinstance(x, SupervisedContrastiveLoss)], ids=str
-)
+@each("loss", [x for x in ALL if not isinstance(x, SupervisedContrastiveLoss)])
 @every_epoch
 @every_labelling
 def test_gradients_are_those_of_finite_differences(loss, epoch, make_labels):
@@ -194,8 +193,8 @@ DEGENERATE = {
 
 @every_loss
 @every_epoch
-@pytest.mark.parametrize("labels", DEGENERATE.values(), ids=DEGENERATE)
-@pytest.mark.parametrize("scale", [0.0, 1.0])
+@each("labels", DEGENERATE.values())
+@each("scale", [0.0, 1.0])
 def test_degenerate_batches_are_finite(loss, epoch, labels, scale):
     batch = torch.tensor(labels)
     labels = classes() if batch.shape[1] == 1 else several_labels()
@@ -207,9 +206,7 @@ def test_degenerate_batches_are_finite(loss, epoch, labels, scale):
     assert gradient.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "loss", [x for x in ALL if not isinstance(x, CrossEntropyLoss)], ids=str
-)
+@each("loss", [x for x in ALL if not isinstance(x, CrossEntropyLoss)])
 @every_epoch
 def test_one_label_a_row_is_a_class(loss, epoch):
     """All formulas but that of the cross-entropy are of who shares a label."""
@@ -313,22 +310,20 @@ def test_every_class_is_tested_and_has_a_name():
     assert found == set(LOSSES.values())
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 def test_names_resolve_to_fresh_losses(name):
     assert type(make_loss(name)) is LOSSES[name]
     assert make_loss(name) is not make_loss(name)
 
 
-@pytest.mark.parametrize("loss", ["softmax", None, DHNLoss, 3, ["dhn"]])
+@each("loss", ["softmax", None, DHNLoss, 3, ["dhn"]])
 def test_unknown_losses_are_refused_with_what_there_is(loss):
     with pytest.raises(ValueError, match="'contrastive', .*, 'orthohash'"):
         make_loss(loss)
 
 
-@pytest.mark.parametrize(
-    "loss, name",
-    [(loss(), name) for loss, others in OTHERS.items() for name in others],
-    ids=str,
+@each(
+    "loss, name", [(loss(), name) for loss, others in OTHERS.items() for name in others]
 )
 def test_parameters_out_of_range_are_named(loss, name):
     message = f"'{name}' parameter of {type(loss).__name__}"
@@ -336,7 +331,7 @@ def test_parameters_out_of_range_are_named(loss, name):
         make_loss(loss.set_params(**{name: -1.0}))
 
 
-@pytest.mark.parametrize("solver", [DualSolver, ProxSolver])
+@each("solver", [DualSolver, ProxSolver])
 def test_solvers_within_a_loss_are_set_cloned_and_checked(solver):
     loss = DualHashLoss(solver()).set_params(solver__u_step=0.5)
     copied = clone(loss)

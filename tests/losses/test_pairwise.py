@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 from losses.fits import classes, loss_of, make_objective, randn, several_labels, value
 
 from skhash.losses import DHNLoss, DSHLoss, DTSHLoss, HashNetLoss, _pairwise
@@ -29,7 +30,7 @@ def likelihood(theta, is_similar):
     return math.log1p(math.exp(theta)) - is_similar * theta
 
 
-@pytest.mark.parametrize("make_labels", [classes, several_labels])
+@each("make_labels", [classes, several_labels])
 def test_dhn_is_its_sum_over_pairs(make_labels):
     labels, logits = make_labels(), randn(14, N_BITS)
     z = np.tanh(logits.numpy())
@@ -54,7 +55,7 @@ def test_automatic_scales_bound_theta_for_any_length():
             assert found == pytest.approx(math.log1p(math.exp(theta)))
 
 
-@pytest.mark.parametrize("make_labels", [classes, several_labels])
+@each("make_labels", [classes, several_labels])
 def test_dsh_is_its_sum_over_pairs(make_labels):
     labels, logits = make_labels(), randn(14, N_BITS)
     u = logits.numpy()
@@ -79,7 +80,7 @@ def test_dsh_of_codes():
     assert found == pytest.approx(N_BITS)
 
 
-@pytest.mark.parametrize("make_labels", [classes, several_labels])
+@each("make_labels", [classes, several_labels])
 def test_dtsh_is_its_sum_over_triplets(make_labels):
     labels, logits = make_labels(), randn(14, N_BITS)
     u = logits.numpy()
@@ -125,7 +126,7 @@ def test_dtsh_in_parts_is_dtsh_at_once(monkeypatch):
     assert max(held) == 3 * 14
 
 
-@pytest.mark.parametrize("make_labels", [classes, several_labels])
+@each("make_labels", [classes, several_labels])
 def test_hashnet_is_its_weighted_sum_over_pairs(make_labels):
     labels, logits = make_labels(), randn(14, N_BITS)
     h = np.tanh(logits.numpy())

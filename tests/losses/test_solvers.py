@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 
 from skhash.losses._dual import (
     SOLVERS,
@@ -48,7 +49,7 @@ def test_every_solver_is_tested():
     assert set(SOLVERS) == {None, "subgradient", *COPYING}
 
 
-@pytest.mark.parametrize("solver", COPYING)
+@each("solver", COPYING)
 def test_repeated_steps_end_at_the_minimum(solver):
     """Of ``rho/2 (u - D)^2 + lambda penalty(u)``, from u = D, against a fine grid."""
     outputs = torch.tensor([[-1.7, -1.05, -0.6, 0.2, 0.8, 1.4]])
@@ -61,9 +62,9 @@ def test_repeated_steps_end_at_the_minimum(solver):
 # The dual variable
 
 
-@pytest.mark.parametrize("extrapolation", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("weight", [0.05, 3.0])
-@pytest.mark.parametrize("dual_step", [1e-3, 1.0, 30.0])
+@each("extrapolation", [0.0, 0.5, 1.0])
+@each("weight", [0.05, 3.0])
+@each("dual_step", [1e-3, 1.0, 30.0])
 def test_the_dual_stays_zero_and_u_averages(extrapolation, weight, dual_step):
     """Outputs and u within [-1, 1] and (1 + extrapolation) tau rho = 1 (or less)."""
     # Exact in floating point: signs and halves make no rounding at the boundary.
@@ -95,7 +96,7 @@ def test_the_boundary_of_the_inert_region():
         assert v.item() == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("weight", [0.05, 0.5])
+@each("weight", [0.05, 0.5])
 def test_outputs_beyond_one_move_the_dual(weight):
     """At D = 1.5 the hull has slope lambda: u = D - lambda / rho, v = lambda."""
     u, v = iterate(
@@ -162,7 +163,7 @@ def test_proximal_maps_against_brute_force(weight, step):
         torch.testing.assert_close(result, expected, atol=1.1e-3, rtol=0)
 
 
-@pytest.mark.parametrize("threshold", [0, 0.2, 0.49, 0.5, 0.51, 1, 2.5, 5])
+@each("threshold", [0, 0.2, 0.49, 0.5, 0.51, 1, 2.5, 5])
 def test_weakly_convex_prox_against_brute_force(threshold):
     result = weakly_convex_prox(POINTS, threshold)
     expected = brute_force(POINTS, lambda z: threshold * (z.square() - 1).abs())
@@ -170,7 +171,7 @@ def test_weakly_convex_prox_against_brute_force(threshold):
     assert (result.sign() == POINTS.sign()).all()
 
 
-@pytest.mark.parametrize("weight", [0.05, 0.5, 2.0])
+@each("weight", [0.05, 0.5, 2.0])
 def test_conjugate_by_definition(weight):
     """sup_u (u v - g(u)) is |v| up to `weight`, and grows without bound beyond it."""
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.metrics.pairwise import cosine_similarity
 
 from skhash.codes import hamming_distances, pack_bits
@@ -101,7 +102,7 @@ def test_quantization_errors_are_distances_to_the_signs():
         assert error == pytest.approx(values.mean(), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["absolute", "squared", "cosine"])
+@each("kind", ["absolute", "squared", "cosine"])
 def test_quantization_errors_of_signs_and_of_zeros(kind):
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (5, 8))
     assert quantization_error(signs, kind=kind) == pytest.approx(0, abs=1e-15)
@@ -119,7 +120,7 @@ def test_cosine_form_is_free_of_scale_and_bounded_by_one_hot_outputs():
     assert one_hot == pytest.approx(1 - 1 / 8, rel=1e-12)
 
 
-@pytest.mark.parametrize("outputs", [[1.0, 2.0], [[np.nan, 1.0]], [["a", "b"]]])
+@each("outputs", [[1.0, 2.0], [[np.nan, 1.0]], [["a", "b"]]])
 def test_outputs_that_are_no_numbers_are_refused(outputs):
     with pytest.raises(ValueError):
         quantization_error(outputs)

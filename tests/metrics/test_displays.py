@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 
@@ -90,7 +91,7 @@ def test_histograms_are_shares(codes, ax):
     assert labels == ["pairs that share a label", "other pairs"]
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
+@each("display", DISPLAYS)
 def test_an_encoder_and_its_codes_draw_the_same(display, vectors, codes, encoder):
     of_codes = display.from_predictions(*codes)
     of_encoder = display.from_estimator(encoder, *vectors)
@@ -103,7 +104,7 @@ def test_an_encoder_and_its_codes_draw_the_same(display, vectors, codes, encoder
         np.testing.assert_allclose(of_bytes.precision, of_codes.precision, rtol=1e-14)
 
 
-@pytest.mark.parametrize("display", DISPLAYS)
+@each("display", DISPLAYS)
 def test_names(display, vectors, encoder):
     def shown(drawn):
         texts = [text.get_text() for text in drawn.ax_.get_legend().get_texts()]

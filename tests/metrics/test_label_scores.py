@@ -6,6 +6,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+from cases import each
 from page_examples import page_functions
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
@@ -152,7 +153,7 @@ def test_shown_scores_leave_one_out_and_do_not_follow_positions(score, classes):
         assert values[i] == pytest.approx(alone[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("score", SHOWN)
+@each("score", SHOWN)
 def test_shown_scores_skip_queries_with_nothing_relevant(score):
     data = ([[0, 1], [1, 1]], [[0, 1], [1, 1]], ["a", "z"], ["a", "b"])
     values = score(*data, average=None)
@@ -231,7 +232,7 @@ def test_leave_one_out_is_a_loop_over_the_others(score, ties, classes):
     assert not np.allclose(kept, values)
 
 
-@pytest.mark.parametrize("score", SCORES)
+@each("score", SCORES)
 def test_queries_with_nothing_relevant(score):
     data = ([[0, 1], [1, 1]], [[0, 1], [1, 1]], ["a", "z"], ["a", "b"])
     k = {"k": 1} if "k" in score.__annotations__ else {"radius": 0}
@@ -321,15 +322,15 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("data, options, message", BAD)
+@each("score", SCORES)
+@each("data, options, message", BAD)
 def test_bad_input_is_named(score, data, options, message):
     with pytest.raises(ValueError, match=message):
         score(*data, **options)
 
 
-@pytest.mark.parametrize("score", [s for s in SCORES if "k" in s.__annotations__])
-@pytest.mark.parametrize("k", [0, -1, 2.5, 3])
+@each("score", [s for s in SCORES if "k" in s.__annotations__])
+@each("k", [0, -1, 2.5, 3])
 def test_bad_k_is_named(score, k):
     with pytest.raises(ValueError, match=f"k.*{k}"):
         score(CODES, CODES, [1, 2], [1, 2], k=k)

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from cases import each
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -116,7 +117,7 @@ def test_pipeline_ending_in_an_encoder_is_scored_the_same_way(digits):
     np.testing.assert_allclose(piped["test_score"], plain["test_score"])
 
 
-@pytest.mark.parametrize("make_index", [Index, HammingNeighbors])
+@each("make_index", [Index, HammingNeighbors])
 def test_pipeline_ending_in_an_index_is_scored_against_the_training_fold(
     digits, make_index
 ):
@@ -241,7 +242,7 @@ def test_metadata_routing_does_not_break(digits, routing, several):
     assert search.score(X, y) == retrieval_scorer(search.best_estimator_, X, y)
 
 
-@pytest.mark.parametrize("name", SCORERS)
+@each("name", SCORERS)
 def test_every_scorer_keeps_the_contract(digits, name):
     """A number, the more the better, with or without an index or other rows."""
     X, y = digits
@@ -262,7 +263,7 @@ def test_every_scorer_keeps_the_contract(digits, name):
     assert np.isfinite(results[f"test_{name}"]).all()
 
 
-@pytest.mark.parametrize("make", [make_retrieval_scorer, make_neighbor_recall_scorer])
+@each("make", [make_retrieval_scorer, make_neighbor_recall_scorer])
 def test_a_scorer_that_was_not_made_is_one_error(digits, make):
     X, y = digits
     message = rf"pass scoring={make.__name__}\(\), with \(\)"
@@ -358,7 +359,7 @@ def test_what_cannot_be_scored_is_named(digits):
             make_neighbor_recall_scorer()(alone, X)
 
 
-@pytest.mark.parametrize(
+@each(
     "score_func, options, error, message",
     [
         ("map", {}, TypeError, "callable, got 'map'"),
@@ -379,7 +380,7 @@ def test_bad_scorers_are_named(score_func, options, error, message):
         make_retrieval_scorer(score_func, **options)
 
 
-@pytest.mark.parametrize("index", [HammingNeighbors(), AsymmetricNeighbors()])
+@each("index", [HammingNeighbors(), AsymmetricNeighbors()])
 def test_codes_of_a_search_by_cosine_are_those_of_scaled_rows(digits, index):
     X, y = digits
     X = X * np.random.default_rng(0).lognormal(size=(len(X), 1))

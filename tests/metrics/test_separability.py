@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -30,7 +31,7 @@ def pair_means(codes, labels, other_codes, other_labels, left_out):
     return distances[share & ~left_out].mean(), distances[~share & ~left_out].mean()
 
 
-@pytest.mark.parametrize("multilabel", [False, True])
+@each("multilabel", [False, True])
 def test_means_over_pairs_of_one_set(multilabel):
     codes, labels = random_data(multilabel)
     below = np.tri(len(codes), dtype=bool)  # each unordered pair once
@@ -50,7 +51,7 @@ def test_means_over_pairs_of_two_sets_in_chunks(multilabel, budget, monkeypatch)
     assert score == pytest.approx(expected[1] - expected[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("multilabel", [False, True])
+@each("multilabel", [False, True])
 def test_leaving_out_the_query_itself(multilabel):
     codes, labels = random_data(multilabel)
     others, other_labels = codes[::-1], labels[::-1]  # own pairs are not all alike

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -69,7 +70,7 @@ def test_float32_input_is_measured_in_float64(vectors, metric):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_products_that_float32_does_not_hold(metric):
     queries, database = np.random.default_rng(0).normal(size=(2, 200, 4))
     queries[::2] *= 1e60
@@ -109,7 +110,7 @@ def test_one_argument_leaves_each_row_out(metric, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_sparse_input_is_the_same(metric):
     rng = np.random.default_rng(0)
     X = sparse.random(120, 40, density=0.1, random_state=0, format="csr")
@@ -150,8 +151,8 @@ def test_chunks_and_precision_do_not_change_the_answer(vectors, metric, monkeypa
     np.testing.assert_array_equal(lowered, reference)
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("metric", METRICS)
+@each("make", [np.asarray, sparse.csr_array])
+@each("metric", METRICS)
 def test_scaling_does_not_change_the_answer(metric, make):
     rng = np.random.default_rng(0)
     queries, database = rng.normal(size=(20, 8)), rng.normal(size=(400, 8))
@@ -166,7 +167,7 @@ def test_scaling_does_not_change_the_answer(metric, make):
         np.testing.assert_array_equal(found, reference)
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments, options, message",
     [
         ((np.eye(3), np.eye(3), 4), {}, "n_neighbors=4 is more than the 3"),
@@ -247,7 +248,7 @@ def test_recall_leaves_each_row_out(coded, ties):
 CODES = [[0, 1], [1, 1], [0, 0]]
 
 
-@pytest.mark.parametrize(
+@each(
     "truth, options, message",
     [
         ([[0], [1], [3]], {}, "hold 3, which is no position"),

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 from decoded import scores_of_decoded
 from searches import bytes_held
 
@@ -71,8 +72,8 @@ def data():
     return Data()
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
-@pytest.mark.parametrize("k", [1, 5, N])
+@each("metric", ["euclidean", "inner_product"])
+@each("k", [1, 5, N])
 def test_the_nearest_in_the_order_of_scores(data, metric, k):
     index = data.index(metric=metric)
     scores, positions = index.kneighbors(data.queries, k)
@@ -83,7 +84,7 @@ def test_the_nearest_in_the_order_of_scores(data, metric, k):
     np.testing.assert_array_equal(only, positions)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_distances_are_those_of_their_definitions(data, metric):
     """Ties of cosines are broken by rounding: scores are compared, then positions."""
     scores, positions = data.index(metric=metric).kneighbors(data.queries, 9)
@@ -95,7 +96,7 @@ def test_distances_are_those_of_their_definitions(data, metric):
     assert all(len(set(found)) == 9 for found in positions)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, metric):
     index = data.index(metric=metric)
     scores, positions = index.kneighbors(data.vectors, exclude_self=True)
@@ -117,8 +118,8 @@ def test_nothing_is_near_where_all_are_removed(data):
             assert [len(ball) for ball in balls] == [0] * len(data.queries)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
+@each("metric", ["euclidean", "inner_product"])
+@each("share", [0.02, 0.3, 0.9])
 def test_filters_and_removal(data, metric, share):
     kept = np.random.default_rng(2).random(N) < share
     index, k = data.index(metric=metric), min(5, kept.sum())
@@ -202,7 +203,7 @@ def test_errors_are_added_to_squared_distances(data):
     np.testing.assert_array_equal(found[0], np.take_along_axis(scores, order, axis=1))
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@each("metric", ["euclidean", "cosine"])
 def test_a_sum_of_entries_that_is_zero_has_the_number_0(metric):
     """Not what rounding leaves of it, which would take more bytes for all codes."""
     rng = np.random.default_rng(0)
@@ -226,7 +227,7 @@ def test_a_sum_of_entries_that_is_zero_has_the_number_0(metric):
     np.testing.assert_array_equal(found[1], [np.arange(16)])
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@each("metric", ["euclidean", "cosine"])
 def test_an_infinite_error_marks_a_vector_of_zeros(data, metric):
     """Where directions are compared, whatever its code decodes to."""
     errors = np.where(np.arange(N) % 3, 1.0, np.inf)
@@ -285,7 +286,7 @@ def test_errors_are_for_all_codes_or_none(data):
         index.partial_fit(data.bits)
 
 
-@pytest.mark.parametrize("radius", [np.nan, np.inf, "1"])
+@each("radius", [np.nan, np.inf, "1"])
 def test_radii_that_are_none(data, radius):
     with pytest.raises(ValueError, match="radius must be a finite number"):
         data.index().radius_neighbors(data.queries, radius)
@@ -342,7 +343,7 @@ def test_a_codebook_of_bytes_is_held_once(data, tmp_path):
         np.testing.assert_array_equal(one.kneighbors(data.queries), expected)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "inner_product"])
+@each("metric", ["euclidean", "inner_product"])
 def test_balls(data, metric):
     """All within a radius, with filters, up to the largest distance of a pair."""
     every = data.scores(metric)
@@ -372,7 +373,7 @@ def test_balls_of_fitted_vectors_leave_themselves_out(data, monkeypatch):
         assert i in with_itself
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_the_largest_radius_finds_all(data, metric):
     """Beyond float32, and without a warning; one below all finds none."""
     index = data.index(metric=metric)
@@ -385,8 +386,8 @@ def test_the_largest_radius_finds_all(data, metric):
             assert [len(own) for own in none] == len(none) * [0]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("metric", METRICS)
+@each("dtype", [np.float32, np.float64])
+@each("metric", METRICS)
 def test_the_largest_score_within_a_radius(metric, dtype):
     """Of it and of its neighbours among the floats, by distances in float64."""
     limits = np.finfo(dtype)
@@ -415,7 +416,7 @@ def test_the_largest_score_within_a_radius(metric, dtype):
             assert above == np.inf or not is_within(above)
 
 
-@pytest.mark.parametrize("block_bits", [1, 8])
+@each("block_bits", [1, 8])
 def test_queries_beyond_float32_are_refused(data, block_bits):
     entries = (256,) if block_bits == 8 else ()
     shape = 24 // block_bits, *entries, N_FEATURES

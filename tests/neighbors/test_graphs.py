@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy.stats import spearmanr
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_digits
@@ -48,7 +49,7 @@ def clusters_of(graph_of, X, metric, radius):
 
 
 @METRICS
-@pytest.mark.parametrize("make", [by_decoder, by_vectors, few_rows])
+@each("make", [by_decoder, by_vectors, few_rows])
 def test_clusters(metric, make):
     X, search = make(metric)
     graph_of, radius = search.radius_neighbors_graph, RADII[metric][0]
@@ -58,7 +59,7 @@ def test_clusters(metric, make):
 
 
 @METRICS
-@pytest.mark.parametrize("make", [by_decoder, by_vectors])
+@each("make", [by_decoder, by_vectors])
 def test_geodesic_distances(metric, make):
     X, search = make(metric)
     isomap = Isomap(n_neighbors=K, metric="precomputed").fit(search.transform(X))
@@ -67,7 +68,7 @@ def test_geodesic_distances(metric, make):
 
 
 @METRICS
-@pytest.mark.parametrize("make", [by_decoder, by_vectors, few_rows])
+@each("make", [by_decoder, by_vectors, few_rows])
 def test_classes_of_neighbors(metric, make):
     X, search = make(metric)
     noise = np.random.default_rng(1).normal(size=X.shape)

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.base import clone
@@ -404,8 +405,8 @@ def test_labels_of_other_sizes_stay_what_they_are(some, others):
         assert index.y_.tolist() == [*first.tolist(), *second.tolist()]
 
 
-@pytest.mark.parametrize("method", [*QUERY_METHODS, "partial_fit"])
-@pytest.mark.parametrize("fitted_packed", [False, True])
+@each("method", [*QUERY_METHODS, "partial_fit"])
+@each("fitted_packed", [False, True])
 def test_codes_of_another_width_reach_no_kernel(method, fitted_packed):
     """Of bits taken for bytes there are as many columns, and more bits."""
     codes = np.random.default_rng(0).integers(0, 2, (20, 8), dtype=np.uint8)
@@ -460,7 +461,7 @@ def test_numbers_of_few_bits(bits, queries):
     assert all(len(one) == len(bits) for one in found)
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "brute", "multi_index", "pruned"])
+@each("algorithm", ["auto", "brute", "multi_index", "pruned"])
 def test_an_index_without_codes_finds_none_near(algorithm):
     """Neither of others, nor of the index itself."""
     bits = np.random.default_rng(0).integers(0, 2, (20, 9), dtype=np.uint8)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from pandas import DataFrame
 from scipy import sparse
 from sklearn.base import clone
@@ -65,7 +66,7 @@ def exact(queries, rows, metric):
     return np.linalg.norm(queries[:, None] - rows, axis=2)
 
 
-@pytest.mark.parametrize("index", [None, HammingNeighbors(7)])
+@each("index", [None, HammingNeighbors(7)])
 def test_bits_are_searched_by_hamming_distance(data, index):
     encoder = RandomHyperplaneHash(200, random_state=0).fit(data.database)
     by_hand = HammingNeighbors().fit(encoder.transform(data.database))
@@ -81,8 +82,8 @@ def test_bits_are_searched_by_hamming_distance(data, index):
         np.testing.assert_array_equal(search.kneighbors(X, **options), expected)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("encoder", [3, QUANTIZER, make_pipeline(PCA(12), QUANTIZER)])
+@each("metric", METRICS)
+@each("encoder", [3, QUANTIZER, make_pipeline(PCA(12), QUANTIZER)])
 def test_bytes_are_those_of_a_quantizer(data, encoder, metric):
     """Step by step, the same."""
     search = HashedNeighbors(encoder, metric=metric).fit(data.database[:350])
@@ -110,7 +111,7 @@ def test_bytes_are_those_of_a_quantizer(data, encoder, metric):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_an_encoders_bits_may_be_searched_by_uncompressed_queries(data, metric):
     """Its codes stay as they are."""
     rows, queries = data.database, data.query
@@ -129,8 +130,8 @@ def test_an_encoders_bits_may_be_searched_by_uncompressed_queries(data, metric):
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("encoder", [3, ENCODER])
+@each("metric", METRICS)
+@each("encoder", [3, ENCODER])
 def test_all_vectors_reranked_are_the_true_neighbors(data, encoder, metric):
     search = by_vectors(encoder=encoder, metric=metric).fit(data.database)
     expected = true_neighbors(data.query, data.database, 5, metric=metric)
@@ -153,8 +154,8 @@ def test_all_vectors_reranked_are_the_true_neighbors(data, encoder, metric):
         assert len(ball) - len(inside) <= np.count_nonzero(~sure)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("encoder", [3, ENCODER, make_pipeline(PCA(12), ENCODER)])
+@each("metric", METRICS)
+@each("encoder", [3, ENCODER, make_pipeline(PCA(12), ENCODER)])
 def test_the_nearest_codes_are_reranked(data, encoder, metric):
     search = by_vectors(30, encoder, metric=metric)
     search.fit(data.database[:300]).partial_fit(data.database[300:])
@@ -213,7 +214,7 @@ def test_parameters_that_do_not_go_together(data, params, message):
         search.kneighbors(data.query)
 
 
-@pytest.mark.parametrize("encoder", [ENCODER, 3])
+@each("encoder", [ENCODER, 3])
 def test_scaled_rows_are_those_of_the_cosine(data, encoder):
     """The same as scaling rows before."""
     norms = np.random.default_rng(0).lognormal(size=len(data.database))[:, None]
@@ -237,8 +238,8 @@ def test_the_score_of_codes(data):
     assert scorer(search, data.query, data.query_labels) == expected
 
 
-@pytest.mark.parametrize("rerank", [None, 40])
-@pytest.mark.parametrize("labels", ["classes", "several"])
+@each("rerank", [None, 40])
+@each("labels", ["classes", "several"])
 def test_the_score_is_that_of_what_is_found(data, labels, rerank):
     y, query_labels = data.database_labels, data.query_labels
     if labels == "several":
@@ -267,7 +268,7 @@ def test_the_score_is_that_of_what_is_found(data, labels, rerank):
     assert scorer(behind, -data.query, query_labels) == score
 
 
-@pytest.mark.parametrize("kind", ["bsr", "coo", "csc", "dia", "dok", "lil"])
+@each("kind", ["bsr", "coo", "csc", "dia", "dok", "lil"])
 def test_the_score_of_sparse_queries(data, kind):
     search = HashedNeighbors(ENCODER, index=AsymmetricNeighbors())
     search.fit(data.database, data.database_labels)
@@ -277,9 +278,9 @@ def test_the_score_of_sparse_queries(data, kind):
         assert search.score(rows, data.query_labels) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("removed", [[], [3, 5]])
-@pytest.mark.parametrize("vectors", [False, True])
-@pytest.mark.parametrize("several", [False, True])
+@each("removed", [[], [3, 5]])
+@each("vectors", [False, True])
+@each("several", [False, True])
 def test_rows_of_the_index_leave_themselves_out(data, several, vectors, removed):
     X, y = data.database[:120], data.database_labels[:120]
     y = np.column_stack([np.eye(10, dtype=int)[y], y % 2]) if several else y
@@ -301,8 +302,8 @@ def test_rows_of_the_index_leave_themselves_out(data, several, vectors, removed)
     assert search.score(X[rest], y[rest]) > np.mean(expected)
 
 
-@pytest.mark.parametrize("front", [None, StandardScaler()])
-@pytest.mark.parametrize("rerank", [None, 30, 15])
+@each("front", [None, StandardScaler()])
+@each("rerank", [None, 30, 15])
 def test_neighbor_recall_is_that_of_the_search(data, front, rerank):
     params = {"metric": "cosine", "rerank": rerank, "vectors": bool(rerank)}
     search = make_pipeline(front, HashedNeighbors(QUANTIZER, **params))
@@ -320,7 +321,7 @@ def test_neighbor_recall_is_that_of_the_search(data, front, rerank):
     assert search[-1].index_.n_samples_fit_ == len(data.database)  # as before
 
 
-@pytest.mark.parametrize("scoring", ["labels", "neighbors"])
+@each("scoring", ["labels", "neighbors"])
 def test_scorers_see_encoder_and_index(data, scoring):
     """The same numbers as a Pipeline of the two, whatever is in front of them."""
     X, y = data.database, data.database_labels
@@ -377,8 +378,8 @@ def test_asymmetric_neighbors_of_the_fitted_vectors(data):
         np.testing.assert_array_equal(own[0][i], scores[i][other][:5])
 
 
-@pytest.mark.parametrize("encoder", [ENCODER, QUANTIZER])
-@pytest.mark.parametrize("vectors", [None, True])
+@each("encoder", [ENCODER, QUANTIZER])
+@each("vectors", [None, True])
 def test_rows_are_added_and_the_encoder_stays(data, encoder, vectors):
     frozen = FrozenEstimator(clone(encoder).fit(data.train))
     params = {"rerank": vectors and 20, "vectors": vectors}
@@ -448,7 +449,7 @@ def test_graphs_are_those_of_the_neighbors(data):
     assert search.transform(data.query).nnz == 30 * 6
 
 
-@pytest.mark.parametrize("kind", [HammingNeighbors, AsymmetricNeighbors])
+@each("kind", [HammingNeighbors, AsymmetricNeighbors])
 def test_text_in_a_pipeline(kind):
     words = ["hash", "code", "bit", "near", "far", "query", "index"]
     rng = np.random.default_rng(0)
@@ -475,7 +476,7 @@ def test_text_in_a_pipeline(kind):
     np.testing.assert_array_equal(inside.fit(texts).kneighbors(texts)[1], expected)
 
 
-@pytest.mark.parametrize("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
+@each("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
 def test_its_own_number_of_neighbors_comes_first(data, index):
     search = HashedNeighbors(ENCODER, index=index, n_neighbors=4).fit(data.database)
     found = (search.kneighbors(data.query, n)[1] for n in (None, 4))

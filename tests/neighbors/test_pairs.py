@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from searches import assert_same
@@ -122,7 +123,7 @@ def test_what_is_chosen(asked, monkeypatch):
         assert asked == kinds
 
 
-@pytest.mark.parametrize("size", [1, 30, 10**6])
+@each("size", [1, 30, 10**6])
 def test_batches(size):
     """Pairs are joined many at a time, all of them."""
     blocks = [np.arange(2 * n).reshape(n, 2) for n in (0, 9, 40, 1, 0, 3)]
@@ -143,7 +144,7 @@ def test_a_chain_is_one_group_and_equal_codes_cost_nothing():
     )
 
 
-@pytest.mark.parametrize("n_bits", [28, 64, 256])
+@each("n_bits", [28, 64, 256])
 def test_hashes_are_codes(n_bits):
     """Strings and integers of any number of bits, by bits that Python writes."""
     codes, radius = make_codes(1, 300, n_bits, 40), n_bits // 10
@@ -179,14 +180,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("message", REFUSED)
+@each("message", REFUSED)
 def test_hashes_that_are_refused(message):
     for hashes in REFUSED[message]:
         with pytest.raises(ValueError, match=message):
             duplicate_groups(hashes, 1)
 
 
-@pytest.mark.parametrize("none", [[], np.zeros(0, dtype=np.uint64), np.zeros((0, 8))])
+@each("none", [[], np.zeros(0, dtype=np.uint64), np.zeros((0, 8))])
 def test_no_codes_have_no_pairs(none):
     distances, pairs = radius_pairs(none, 1)
     assert distances.shape == (0,) and pairs.shape == (0, 2)
@@ -203,8 +204,8 @@ def test_what_is_refused():
         radius_pairs([[0, 2]], 1, packed=True)
 
 
-@pytest.mark.parametrize("radius", [np.int8(1), np.uint8(1), np.int64(1)])
-@pytest.mark.parametrize("n", [30, 3000])
+@each("radius", [np.int8(1), np.uint8(1), np.int64(1)])
+@each("n", [30, 3000])
 def test_radii_of_few_bits(radius, n):
     codes = make_codes(0, n, 40, n_centres=10)
     expected = duplicate_groups(codes, 1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from skhash.codes import hamming_distances, pack_bits
@@ -46,9 +47,9 @@ def distances_of(queries, vectors, metric="euclidean"):
     return squares / 2 if metric == "cosine" else np.sqrt(squares)
 
 
-@pytest.mark.parametrize("rerank", [5, 40, N, N + 9])
-@pytest.mark.parametrize("share", [0.02, 0.5, 1])
-@pytest.mark.parametrize("own", [False, True])
+@each("rerank", [5, 40, N, N + 9])
+@each("share", [0.02, 0.5, 1])
+@each("own", [False, True])
 def test_two_sorts(rerank, share, own):
     """The nearest codes, behind a mask, and the nearest vectors of these."""
     mask = np.random.default_rng(1).random(N) < share
@@ -80,8 +81,8 @@ def test_two_sorts(rerank, share, own):
             search.remove([3]).kneighbors(queries, k, **asked)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("noise", [1e-3, 1e-5])
+@each("metric", METRICS)
+@each("noise", [1e-3, 1e-5])
 def test_near_copies_are_told_apart(noise, metric):
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=N_FEATURES) + noise * rng.normal(size=(N, N_FEATURES))
@@ -94,7 +95,7 @@ def test_near_copies_are_told_apart(noise, metric):
     np.testing.assert_allclose(distances, expected, rtol=1e-6, atol=1e-14)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_the_unit_of_vectors_does_not_matter_or_is_refused(metric):
     search = search_of(metric=metric)
     expected = search.fit(VECTORS).kneighbors(QUERIES)[1]
@@ -189,7 +190,7 @@ def test_booleans_are_kept_as_numbers(make, tmp_path):
         np.testing.assert_array_equal(one.kneighbors(QUERIES), expected)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@each("value", [np.nan, np.inf])
 def test_an_addition_that_is_refused_changes_nothing(value):
     search = search_of().fit(VECTORS)
     expected = search.kneighbors(QUERIES)
@@ -203,7 +204,7 @@ def test_an_addition_that_is_refused_changes_nothing(value):
         search.kneighbors(np.ones((2, 7)))
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_the_metric_can_be_changed_where_codes_stay(metric):
     """Hamming distances find the candidates of each."""
     search = search_of().fit(VECTORS)

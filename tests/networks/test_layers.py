@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from cases import each
 from scipy import stats
 from torch import nn
 from torch.nn import functional
@@ -49,7 +50,7 @@ def make_network(**layer):
     return StochasticBinaryNetwork([first, second], head)
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+@each("geometry", GEOMETRIES)
 def test_convolution_is_that_of_torch(geometry):
     layer = BinaryConv2d((2, 7, 6), 3, 3, **geometry, generator=seeded()).double()
     X = rows(4, 2 * 7 * 6)
@@ -64,8 +65,8 @@ def test_convolution_is_that_of_torch(geometry):
     assert layer.n_outputs == right[0].numel()
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("kind", ["linear", "conv", "pooled"])
+@each("training", [True, False])
+@each("kind", ["linear", "conv", "pooled"])
 def test_batch_norm_is_that_of_torch(kind, training):
     """Values, running statistics and gradients, over two batches."""
     if kind == "linear":
@@ -131,8 +132,8 @@ def test_later_calls_of_a_step_take_the_statistics_of_the_first():
     assert (layer.realize()(other[:2]) - step(other[:2])).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("batch_norm", [False, True])
-@pytest.mark.parametrize("training", [False, True])
+@each("batch_norm", [False, True])
+@each("training", [False, True])
 def test_moments_are_those_of_random_values(batch_norm, training):
     """Independent values -1 and +1: mean and variance over all states."""
     layer = BinaryConv2d((1, 3, 2), 2, 2, padding=1, batch_norm=batch_norm).double()
@@ -176,7 +177,7 @@ def test_first_weights_are_those_of_torch():
 
 
 class TestMirrorWeights:
-    @pytest.mark.parametrize("noise", ["logistic", "uniform"])
+    @each("noise", ["logistic", "uniform"])
     def test_draws_have_the_probabilities_of_their_logits(self, noise):
         weights = MirrorWeights()
         weights.units = BernoulliUnits(noise, "pm1")
@@ -195,7 +196,7 @@ class TestMirrorWeights:
         (step(rows(5, 4)) * factor).sum().backward()
         close(layer.weight.grad, 2 * factor.T @ rows(5, 4))
 
-    @pytest.mark.parametrize("noise", NOISES)
+    @each("noise", NOISES)
     def test_first_probabilities_are_uniform(self, noise):
         weights = MirrorWeights()
         weights.units = BernoulliUnits(noise, "pm1")
@@ -240,7 +241,7 @@ class TestNetwork:
         deviation = ((values + 1) / 2).mean(dim=0) - p
         assert (deviation.abs() < 4 * (p * (1 - p) / 20_000).sqrt()).all()
 
-    @pytest.mark.parametrize("weights", ["real", "mirror"])
+    @each("weights", ["real", "mirror"])
     def test_deterministic_is_signs_all_the_way(self, weights):
         network = make_network(weights=weights).double()
         X = rows(7, 20)
@@ -256,7 +257,7 @@ class TestNetwork:
         right = functional.linear(h, network.head.weight, network.head.bias)
         close(network(X, deterministic=True), right)
 
-    @pytest.mark.parametrize("weights", ["real", "mirror"])
+    @each("weights", ["real", "mirror"])
     def test_generator_decides_the_draws(self, weights):
         network = make_network(weights=weights)
         X = torch.randn(7, 20, generator=seeded())
@@ -282,8 +283,8 @@ class TestNetwork:
         ):
             assert torch.equal(copied(X, seeded()), right)
 
-    @pytest.mark.parametrize("gradient", ["st", "psa", "disarm"])
-    @pytest.mark.parametrize("weights", ["real", "mirror"])
+    @each("gradient", ["st", "psa", "disarm"])
+    @each("weights", ["real", "mirror"])
     def test_training_lowers_the_loss(self, gradient, weights):
         """Whether two of the three features have the same sign."""
         X = torch.randn(256, 3, generator=seeded())

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse, stats
 
 from skhash.networks._mlp import MLP, drop_out, sparse_linear
@@ -26,7 +27,7 @@ def arrays(parameters):
     return [parameter.detach().numpy() for parameter in parameters]
 
 
-@pytest.mark.parametrize("sizes", [(9, 3), (9, 5, 3), (9, 5, 4, 3)])
+@each("sizes", [(9, 3), (9, 5, 3), (9, 5, 4, 3)])
 def test_outputs_are_those_of_plain_layers(sizes):
     X = sparse_data()
     mlp = MLP(sizes, seeded()).double()
@@ -40,9 +41,9 @@ def test_outputs_are_those_of_plain_layers(sizes):
     np.testing.assert_allclose(mlp(torch.from_numpy(X)).detach(), values, atol=1e-12)
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("mean", [None, np.linspace(-1, 2, 9)])
-@pytest.mark.parametrize("sizes", [(9, 3), (9, 5, 4, 3)])
+@each("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@each("mean", [None, np.linspace(-1, 2, 9)])
+@each("sizes", [(9, 3), (9, 5, 4, 3)])
 def test_numpy_forward_is_the_torch_one(make, mean, sizes):
     X = sparse_data()
     mlp = MLP(sizes, seeded())
@@ -52,7 +53,7 @@ def test_numpy_forward_is_the_torch_one(make, mean, sizes):
     np.testing.assert_allclose(found, mlp(rows).detach(), atol=1e-5)
 
 
-@pytest.mark.parametrize("sizes", [(9, 3), (9, 5, 3)])
+@each("sizes", [(9, 3), (9, 5, 3)])
 def test_sparse_rows_have_the_outputs_and_gradients_of_dense_ones(sizes):
     X = sparse_data()
     found = []
@@ -64,7 +65,7 @@ def test_sparse_rows_have_the_outputs_and_gradients_of_dense_ones(sizes):
     torch.testing.assert_close(*found)
 
 
-@pytest.mark.parametrize("n_rows", [1, 3])
+@each("n_rows", [1, 3])
 def test_rows_without_entries(n_rows):
     X = sparse_tensor(sparse.csr_array((n_rows, 4)))
     coef = torch.ones(4, 2, requires_grad=True)
@@ -99,8 +100,8 @@ def test_dropout_keeps_means_and_leaves_a_share_out():
     assert abs(dropped.double().mean().item() - 2) < 5 * error * 2 / (1 - p)
 
 
-@pytest.mark.parametrize("hidden", [(), (40,)])
-@pytest.mark.parametrize("make", [torch.from_numpy, sparse_tensor])
+@each("hidden", [(), (40,)])
+@each("make", [torch.from_numpy, sparse_tensor])
 def test_dropout_is_in_training_only(make, hidden):
     """Of inputs, of sparse rows too, with the mean of the layer kept; and of units."""
     p, n = 0.4, 20_000

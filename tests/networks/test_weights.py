@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import each
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
@@ -71,7 +72,7 @@ def test_projection_keeps_parameters_in_the_support():
     assert parameter.tolist() == [-1.0, 0.5, 1.0]
 
 
-@pytest.mark.parametrize("divergence_weight", [0.1, 2.0])
+@each("divergence_weight", [0.1, 2.0])
 def test_the_prior_makes_the_composite_step(divergence_weight):
     """Each theta' solves the composite problem, here by search for its stationarity.
 
@@ -106,7 +107,7 @@ def test_the_prior_after_adam_is_decoupled_decay():
     assert abs(decayed - plain / (1 + 2 * LR * 0.7)).max() < 1e-12
 
 
-@pytest.mark.parametrize("name", ["mirror", "pgd"])
+@each("name", ["mirror", "pgd"])
 def test_weights_are_drawn_by_their_law(name):
     weights = resolve_weights(name)
     parameter = torch.linspace(-0.9, 0.9, 7)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
 
 from skhash.numerics import _perceptron
@@ -39,8 +40,8 @@ def problem(shape, dtype=np.float32, seed=0):
     return X, weights, intercept, rng.normal(size=n_features) + 3
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", SHAPES)
+@each("dtype", FLOATS)
+@each("shape", SHAPES)
 def test_whole_numbers_are_multiplied_without_an_error(shape, dtype):
     rng = np.random.default_rng(1)
     n, n_features, n_outputs = shape
@@ -60,8 +61,8 @@ def test_whole_numbers_are_multiplied_without_an_error(shape, dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", SHAPES)
+@each("dtype", FLOATS)
+@each("shape", SHAPES)
 def test_rounding_is_that_of_a_sum_in_float32(shape, dtype):
     """Of values that are centred in the precision of the rows."""
     X, weights, intercept, mean = problem(shape, dtype)
@@ -73,7 +74,7 @@ def test_rounding_is_that_of_a_sum_in_float32(shape, dtype):
     assert (np.abs(affine(X, weights, intercept, mean) - exact) <= bound).all()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@each("dtype", FLOATS)
 def test_a_row_and_an_output_are_the_same_alone(dtype):
     n, n_features, n_outputs = shape = (2 * BLOCK_ROWS + 5, DEPTH + 30, PANEL + 9)
     X, weights, intercept, mean = problem(shape, dtype)
@@ -111,9 +112,9 @@ def test_it_does_not_matter_how_rows_lie(dtype, tmp_path):
         np.testing.assert_array_equal(affine(X, layout, intercept, mean), expected)
 
 
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", FLOATS)
+@each("relu", [False, True])
+@each("value", [np.nan, np.inf, -np.inf])
+@each("dtype", FLOATS)
 def test_what_is_not_finite_shows_in_all_outputs(dtype, value, relu):
     """Weights of 0, too, and hidden units that are far below 0."""
     X, weights, intercept, mean = problem((20, 40, 30), dtype)
@@ -169,7 +170,7 @@ def test_layers_follow_each_other(widths, monkeypatch):
     np.testing.assert_array_equal(mlp_forward(X, *layers, mean), found)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, *FLOATS])
+@each("dtype", [bool, np.uint8, np.int64, *FLOATS])
 def test_numbers_of_any_type_are_rows(dtype):
     X = np.random.default_rng(0).integers(0, 2, (9, 30)).astype(dtype)
     layers = perceptron((30, 5))

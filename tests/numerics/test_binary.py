@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from skhash.codes import bits_to_signs, pack_bits, packed_to_words
 from skhash.numerics._binary import BinaryUnits
@@ -22,7 +23,7 @@ def unpacked(on):
     return np.unpackbits(on.view(np.uint8), axis=1)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_units_are_on_where_the_product_exceeds_the_threshold(shape):
     n, n_inputs, n_units = shape
     rng = np.random.default_rng(n_inputs)

@@ -1,7 +1,7 @@
 """Numbers beside codes, in few bytes, against rounding by its definition."""
 
 import numpy as np
-import pytest
+from cases import each
 from decoded import rounded
 
 from skhash.numerics._levels import (
@@ -14,8 +14,8 @@ from skhash.numerics._levels import (
 )
 
 
-@pytest.mark.parametrize("fraction_bits", [0, 1, 5, 12, 22, 23])
-@pytest.mark.parametrize("power", [-100, 0, 100])
+@each("fraction_bits", [0, 1, 5, 12, 22, 23])
+@each("power", [-100, 0, 100])
 def test_numbers_are_rounded_to_a_fraction_and_come_back(power, fraction_bits):
     rng = np.random.default_rng(0)
     spreads = np.exp(rng.normal(size=300)), rng.random(300), np.arange(0, 508, 0.5)
@@ -39,7 +39,7 @@ def test_levels_take_as_few_bytes_as_the_largest_needs():
     assert base_and_width(np.zeros(3, dtype=int)) == (0, 1)
 
 
-@pytest.mark.parametrize("spread", [0.01, 3])
+@each("spread", [0.01, 3])
 def test_fractions_are_as_short_as_neighbours_allow(spread):
     """Rows in a narrow cone differ by less than a short fraction can say."""
     rng = np.random.default_rng(0)

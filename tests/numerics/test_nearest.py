@@ -1,13 +1,13 @@
 """The smallest products, where many are equal."""
 
 import numpy as np
-import pytest
 import torch
+from cases import each
 
 from skhash.numerics._nearest import smallest_products
 
 
-@pytest.mark.parametrize("chunk", [7, 64, 300])
+@each("chunk", [7, 64, 300])
 def test_of_equal_products_those_of_the_first_rows_are_found(chunk):
     rng = np.random.default_rng(0)
     queries, rows = (

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from cases import each
 
 from skhash.numerics import _rotation
 from skhash.numerics._projection import principal_axes
@@ -27,7 +28,7 @@ def directions_of(lengths, rows=None):
     return rotated_axes(rows, lengths, torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("lengths", [[8], [4, 8], [3, 4, 12], [5, 12]], ids=str)
+@each("lengths", [[8], [4, 8], [3, 4, 12], [5, 12]])
 def test_columns_of_a_block_are_orthonormal_on_its_axes_alone(lengths):
     directions = directions_of(lengths)
     assert directions.shape == (12, lengths[-1])
@@ -38,7 +39,7 @@ def test_columns_of_a_block_are_orthonormal_on_its_axes_alone(lengths):
         assert (np.abs(block[:stop]).max(axis=1) > 0.01).all()
 
 
-@pytest.mark.parametrize("lengths", [[40], [8, 16, 40], [12, 13], [8, 30]], ids=str)
+@each("lengths", [[40], [8, 16, 40], [12, 13], [8, 30]])
 def test_bits_beyond_the_axes_are_more_rotations_of_all(lengths):
     directions = directions_of(lengths)
     np.testing.assert_allclose(np.linalg.norm(directions, axis=0), 1, rtol=1e-12)
@@ -53,7 +54,7 @@ def test_bits_beyond_the_axes_are_more_rotations_of_all(lengths):
     assert similarity.max() < 1 - 1e-3  # no bit is there twice
 
 
-@pytest.mark.parametrize("n_bits", [4, 8, 12])
+@each("n_bits", [4, 8, 12])
 def test_rotations_lower_the_objective_of_itq(n_bits):
     """Most of the way to the best of twenty starts with a hundred steps."""
     rows = projected_rows()[:, :n_bits].numpy().astype(np.float64)

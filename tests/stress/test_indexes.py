@@ -465,7 +465,7 @@ MACHINES = LiveIndex, LiveVectors, LiveSearch
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rng=rngs, n=sizes, n_bits=lengths)
 def test_questions(machine, rng, n, n_bits):
     """Those of indexes that have lived through nothing: more of them in the time."""
@@ -477,5 +477,5 @@ def test_questions(machine, rng, n, n_bits):
 
 TestLiveIndex, TestLiveVectors, TestLiveSearch = (one.TestCase for one in MACHINES)
 for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch):
-    case.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
+    case.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)
 del case

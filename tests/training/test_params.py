@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from cases import each
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from skorch.callbacks import Callback
@@ -29,7 +30,7 @@ def supervised(**params):
 # Optimizers
 
 
-@pytest.mark.parametrize(
+@each(
     "name, found",
     [
         ("adam", torch.optim.Adam),
@@ -49,14 +50,14 @@ def test_optimizers_by_name_and_class(name, found):
 UNKNOWN = ["adamm", "", "optimizer", "Tensor", "storm", Storm, partial(Storm), dict]
 
 
-@pytest.mark.parametrize("given", [*UNKNOWN, partial(torch.optim.SGD, [])], ids=str)
+@each("given", [*UNKNOWN, partial(torch.optim.SGD, [])])
 def test_unknown_optimizers_are_named(given):
     message = f"optimizer={re.escape(repr(given))}.*adam, .*sgd"
     with pytest.raises(ValueError, match=message):
         resolve_optimizer(given)
 
 
-@pytest.mark.parametrize("name", ["lr", "weight_decay"])
+@each("name", ["lr", "weight_decay"])
 def test_what_the_estimator_has_a_parameter_for_is_refused(name):
     encoder = supervised(optimizer=partial(torch.optim.SGD, **{name: 0.1}))
     with pytest.raises(ValueError, match=name):
@@ -125,7 +126,7 @@ def sizes_of(schedule, n_epochs=10, batch_size=200):
     return encoder.fit(X), [*Sizes.seen]
 
 
-@pytest.mark.parametrize(
+@each(
     "schedule, scheduler",
     [
         (None, lambda optimizer: lr_scheduler.ConstantLR(optimizer, 1.0)),

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from cases import each
 from torch import nn
 
 from skhash.training import Storm
@@ -49,7 +50,7 @@ def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-@pytest.mark.parametrize("weight_decay, dropout", [(0.0, 0.0), (0.1, 0.5)])
+@each("weight_decay, dropout", [(0.0, 0.0), (0.1, 0.5)])
 def test_without_memory_it_is_gradient_descent(weight_decay, dropout):
     """With dropout too: the second gradient of a step draws nothing anew."""
     model, other = network(dropout), network(dropout)
@@ -63,8 +64,8 @@ def test_without_memory_it_is_gradient_descent(weight_decay, dropout):
     assert torch.equal(weights(model), weights(other))
 
 
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-@pytest.mark.parametrize("c", [0.0, 0.1, 0.9])
+@each("weight_decay", [0.0, 0.1])
+@each("c", [0.0, 0.1, 0.9])
 def test_the_full_batch_gives_the_gradient(c, weight_decay):
     model = network()
     optimizer = Storm(
@@ -102,7 +103,7 @@ def test_the_recursion_written_out():
         torch.testing.assert_close(weights(model), values, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("c", [0.1, 0.5])
+@each("c", [0.1, 0.5])
 def test_stationary_variance(c):
     """Additive noise of variance 1 leaves errors of variance c / (2 - c).
 

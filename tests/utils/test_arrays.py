@@ -1,16 +1,16 @@
 """Rows of unit length against plain division, at every magnitude."""
 
 import numpy as np
-import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from skhash.utils.arrays import unit_rows
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("norm", ["l1", "l2"])
+@each("make", [np.asarray, sparse.csr_array])
+@each("dtype", [np.float32, np.float64])
 def test_unit_rows_of_all_magnitudes(dtype, make, norm):
     """A power of two changes no bit, from subnormal rows to the largest."""
     X = np.random.default_rng(0).integers(-7, 8, (300, 9)).astype(dtype)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import each
 
 from skhash.utils import kernels
 
@@ -92,12 +93,11 @@ def test_without_a_folder_to_write_to(package):
         assert found == (11, True)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "size"), [("*.nbi", 0), ("*.nbc", 100), ("*.nb?", 0)]
-)
+@each("suffix, size", [("*.nbi", 0), ("*.nbc", 100), ("*.nb?", 0)])
 def test_a_damaged_file_is_written_anew(package, suffix, size):
     """As a machine that loses its power may leave it."""
-    run(package)
+    if not (package.parent / "cache").exists():
+        run(package)
     files = [*(package.parent / "cache").rglob(suffix)]
     assert len(files) == (4 if suffix == "*.nb?" else 2)
     for file in files:

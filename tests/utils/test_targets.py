@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse
 
 from skhash.utils.targets import (
@@ -16,7 +17,7 @@ from skhash.utils.targets import (
 CODES = [0, 1, 0, 2, -1, 2]
 
 
-@pytest.mark.parametrize(
+@each(
     "y",
     [
         [3, 5, 3, 9, -1, 9],
@@ -34,7 +35,6 @@ CODES = [0, 1, 0, 2, -1, 2]
         pd.Series(["a", "b", "a", "c", None, "c"], dtype=object),
         pd.Series([3, 5, 3, 9, -1, 9]),
     ],
-    ids=str,
 )
 @pytest.mark.filterwarnings("ignore:A column-vector y")
 def test_classes_and_an_unknown_one(y):
@@ -43,8 +43,8 @@ def test_classes_and_an_unknown_one(y):
     assert encoded_labels(labels[[3, 4]])[:, 0].tolist() == [0, -1]
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, np.ndarray.tolist])
-@pytest.mark.parametrize("dtype", [int, bool, float])
+@each("form", [np.asarray, sparse.csr_array, np.ndarray.tolist])
+@each("dtype", [int, bool, float])
 def test_columns_of_several_labels(form, dtype):
     y = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 1]], dtype=dtype)
     np.testing.assert_array_equal(encoded_labels(partial_labels(form(y))), y)

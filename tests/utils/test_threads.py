@@ -8,6 +8,7 @@ import threading
 
 import joblib
 import pytest
+from cases import each
 from numba.core.compiler_lock import global_compiler_lock
 
 from skhash.utils import (
@@ -62,7 +63,7 @@ def test_how_torch_waits_is_set_unless_the_user_says(given, expected):
     assert done.stdout.strip() == expected
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@each("threads", [1, 2])
 def test_results_come_in_order(threads):
     assert map_in_threads(abs, range(-5, 0), threads) == [5, 4, 3, 2, 1]
 
@@ -72,7 +73,7 @@ def test_threads_work_side_by_side():
     assert len(set(map_in_threads(lambda _: meeting.wait(), range(2), 2))) == 2
 
 
-@pytest.mark.parametrize("wrong", range(3))
+@each("wrong", range(3))
 def test_an_error_reaches_the_caller_and_nothing_else_begins(wrong):
     begun = []
 

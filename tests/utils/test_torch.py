@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 
 from skhash.linear import RandomHyperplaneHash
 from skhash.utils import torch as utils
@@ -72,7 +73,7 @@ def test_devices():
     assert inference_device("cuda:99") == "cpu"
 
 
-@pytest.mark.parametrize("device", ["meta", "meta:2", "vulkan", "ipu:1"])
+@each("device", ["meta", "meta:2", "vulkan", "ipu:1"])
 def test_devices_that_give_no_numbers_back(device):
     kind = device.partition(":")[0]
     message = f"device='{device}' was asked for, but torch finds 0 {kind} device"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from gradients import network_enumeration
 from gradients.network_enumeration import generic_loss, make_network
 from sklearn.datasets import load_iris
@@ -33,7 +34,7 @@ def report_of(model, estimators, **options):
     return gradient_report(model, X, estimators, y=Y, **options)
 
 
-@pytest.mark.parametrize("batch_norm", [False, True])
+@each("batch_norm", [False, True])
 def test_the_reference_is_the_gradient_of_the_expected_loss(batch_norm):
     model = fitted(batch_norm=batch_norm)
     report = report_of(model, ["exact_network"])

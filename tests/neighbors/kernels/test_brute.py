@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from searches import brute_nearest, brute_within, nearest, within
@@ -141,9 +142,9 @@ def test_within_is_the_reference(path, problem, n_queries, share):
     assert_within(packed, queries, radius, WITHIN[path])
 
 
-@pytest.mark.parametrize("n_bits", WIDTHS)
-@pytest.mark.parametrize("n", [1, 511, 1024, 1025])
-@pytest.mark.parametrize("n_queries", [3, FEW])
+@each("n_bits", WIDTHS)
+@each("n", [1, 511, 1024, 1025])
+@each("n_queries", [3, FEW])
 def test_block_edges(n_queries, n, n_bits):
     packed = make_codes(0, n, n_bits, 0.3)
     queries = make_codes(1, n_queries, n_bits, 0.3)
@@ -153,7 +154,7 @@ def test_block_edges(n_queries, n, n_bits):
         assert_within(packed, queries, radius, numba_within)
 
 
-@pytest.mark.parametrize("n_queries", [2, 2 * FEW])
+@each("n_queries", [2, 2 * FEW])
 def test_queries_that_have_found_equal_codes_leave_the_others_to_search(n_queries):
     packed = np.repeat(make_codes(0, 100, 128, 0.5), 20, axis=0)
     queries = packed[:: len(packed) // n_queries][:n_queries].copy()
@@ -204,7 +205,7 @@ def test_more_codes_within_the_radius_than_fit_at_a_time(n_queries, monkeypatch)
         assert_within(packed, queries, radius, numba_within)
 
 
-@pytest.mark.parametrize("k", [1, 5, 600])
+@each("k", [1, 5, 600])
 def test_a_database_that_gets_ever_nearer_overflows_no_buffer(k):
     # Each code is nearer than all before: the most that a scan can be made to hold.
     n_bits = 512
@@ -214,7 +215,7 @@ def test_a_database_that_gets_ever_nearer_overflows_no_buffer(k):
     assert_nearest(packed, query, k, numba_nearest)
 
 
-@pytest.mark.parametrize("path", NEAREST)
+@each("path", NEAREST)
 def test_equal_codes_come_in_the_order_of_their_positions(path):
     packed = np.zeros((900, 8), dtype=np.uint8)
     _, positions = NEAREST[path](packed, packed[:1], 700)
@@ -231,8 +232,8 @@ def test_threads_and_chunks_do_not_change_the_answer(n_bits, monkeypatch):
         assert_within(packed, queries, 9, lambda *a, j=n_jobs: numba_within(*a, j))
 
 
-@pytest.mark.parametrize("n_queries", [3, 40])
-@pytest.mark.parametrize("n_bytes", [1, 9, 31, 63])
+@each("n_queries", [3, 40])
+@each("n_bytes", [1, 9, 31, 63])
 def test_bits_behind_the_codes_stay_within_the_arrays(n_bytes, n_queries):
     """Answers are of no use then, and still positions of codes."""
     n_words = -(-n_bytes // 8)

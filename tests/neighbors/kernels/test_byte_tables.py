@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from compiled import call
 
 from skhash.neighbors.kernels import byte_tables
@@ -72,7 +73,7 @@ def test_extremes_and_steps():
         assert (tables == 7).all()
 
 
-@pytest.mark.parametrize("n_features", [1, 5, 384])
+@each("n_features", [1, 5, 384])
 def test_products(n_features):
     rng = np.random.default_rng(n_features)
     queries = rng.normal(size=(11, n_features)).astype(np.float32)

@@ -1,7 +1,7 @@
 """Distances by nibbles are those of counting bits."""
 
 import numpy as np
-import pytest
+from cases import each
 from compiled import call
 from numpy.testing import assert_array_equal
 
@@ -14,8 +14,8 @@ def bits_of(*halves):
     return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
 
 
-@pytest.mark.parametrize("shuffle", {False, nibbles.has_shuffle()})
-@pytest.mark.parametrize("n_words", [1, 2, 5])
+@each("shuffle", {False, nibbles.has_shuffle()})
+@each("n_words", [1, 2, 5])
 def test_near(shuffle, n_words):
     rng = np.random.default_rng(n_words)
     codes = rng.integers(0, 2**64, (128, n_words), dtype=np.uint64)

@@ -24,19 +24,23 @@ ARM, GENERIC = has_features("neon"), {"NUMBA_CPU_NAME": "generic"}
 PLAIN = GENERIC | ({"NUMBA_CPU_FEATURES": "+fp-armv8"} if ARM else {})
 NEON = GENERIC | {"NUMBA_CPU_FEATURES": "+fp-armv8,+neon"}
 # Without vector instructions all kernels are called; those that have some, with them.
-PROCESSORS = {
+ALL = {
     "plain": (PLAIN, [*calls.PARTS]),
     "vectors": (NEON if ARM else HASWELL, ["brute", "asymmetric", "encoding"]),
 }
+SOME = {"plain": (PLAIN, ["asymmetric", "encoding"])}
 CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1"}
 
 
 @pytest.mark.skipif(
     not (has_features("avx2") or ARM), reason="Needs AVX2 or NEON that numba knows of."
 )
-def test_other_processors(tmp_path):
+@pytest.mark.parametrize(
+    "processors", [SOME, pytest.param(ALL, marks=pytest.mark.long)], ids=["some", "all"]
+)
+def test_other_processors(processors, tmp_path):
     unreached = []
-    for name, (processor, parts) in PROCESSORS.items():
+    for name, (processor, parts) in processors.items():
         file, cache = tmp_path / f"{name}.npz", tmp_path / name
         environment = {**os.environ, **processor, **CHECKED}
         environment |= {"NUMBA_CACHE_DIR": str(cache)}
@@ -52,4 +56,4 @@ def test_other_processors(tmp_path):
         found, expected = np.load(file).values(), calls.answers(parts)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=name)
-    assert not set.intersection(*unreached)
+    assert processors is SOME or not set.intersection(*unreached)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from decoded import scores_of_decoded
 from scipy import sparse
 from searches import assert_same
@@ -44,8 +45,8 @@ def make_scorer(bits, decoder, metric):
     return CodeScorer(decoder, Blocks.of(packed, levels), None)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("n_bits", [1, 7, 8, 63, 64, 65, 130])
+@each("metric", METRICS)
+@each("n_bits", [1, 7, 8, 63, 64, 65, 130])
 def test_scores_are_those_of_decoded_vectors(n_bits, metric):
     queries, bits, decoder = make_data(n_bits)
     expected = decoded_scores(queries, bits, decoder, metric)
@@ -66,7 +67,7 @@ def test_far_from_the_origin_euclidean_scores_keep_their_precision():
     np.testing.assert_allclose(far, near, rtol=1e-4)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@each("metric", ["euclidean", "cosine"])
 def test_rounding_makes_no_score_negative(metric):
     queries, bits, decoder = make_data(65)
     codebook, offset = decoder
@@ -103,8 +104,8 @@ def test_neither_threads_nor_chunks_nor_company_change_a_score(metric, monkeypat
     np.testing.assert_array_equal(scores, expected)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("k", [1, 2, 7, 64, 300])
+@each("metric", METRICS)
+@each("k", [1, 2, 7, 64, 300])
 def test_nearest_are_the_smallest_by_score_then_position(metric, k):
     """Codes of 6 bits are equal more often than not, so ties abound."""
     queries, bits, decoder = make_data(6, n_codes=300)
@@ -116,7 +117,7 @@ def test_nearest_are_the_smallest_by_score_then_position(metric, k):
     assert_same((to_distances(scores, metric), found), expected)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_codes_that_are_not_live_are_left_out(metric):
     queries, bits, decoder = make_data(20)
     scorer, live = make_scorer(bits, decoder, metric), np.arange(len(bits)) % 3 > 0
@@ -125,8 +126,8 @@ def test_codes_that_are_not_live_are_left_out(metric):
     assert_same(scorer.nearest(queries, 9, live), expected)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("n_bits", [8, 65])
+@each("metric", METRICS)
+@each("n_bits", [8, 65])
 def test_a_code_has_one_score_beside_any_others(metric, n_bits):
     """Also where rounding would make the score of a decoded vector negative."""
     _, bits, (codebook, offset) = make_data(n_bits)
@@ -137,7 +138,7 @@ def test_a_code_has_one_score_beside_any_others(metric, n_bits):
     np.testing.assert_array_equal(to_distances(found, metric), scores[:, places])
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_sparse_queries(metric):
     queries, bits, decoder = make_data(20)
     queries[np.abs(queries) < 1] = 0
@@ -147,8 +148,8 @@ def test_sparse_queries(metric):
     )
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("normalize", [False, True])
+@each("metric", METRICS)
+@each("normalize", [False, True])
 def test_queries_go_to_the_space_of_the_encoder(normalize, metric):
     """And so does what codes decode to."""
     X, _ = load_digits(return_X_y=True)
@@ -228,9 +229,9 @@ class Fitted:
         self.n_bits_ = n_bits
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("block_bits", [4, 8])
-@pytest.mark.parametrize("n_bits", [3, 8, 12, 21, 24, 70])
+@each("metric", METRICS)
+@each("block_bits", [4, 8])
+@each("n_bits", [3, 8, 12, 21, 24, 70])
 def test_blocks_of_bits_decode_to_entries(block_bits, n_bits, metric):
     rng = np.random.default_rng(n_bits)
     decoder = block_decoder(block_bits, n_bits, rng, lambda n: rng.normal(size=n))

@@ -1,16 +1,16 @@
 """Equal codes against `numpy.unique`."""
 
 import numpy as np
-import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 
 from skhash.codes import pack_bits, packed_to_words
 from skhash.neighbors.search.equal_codes import EqualCodes
 
 
-@pytest.mark.parametrize("n", [1, 30, 600])
-@pytest.mark.parametrize("n_different", [1, 2, 9, 200])
-@pytest.mark.parametrize("n_bits", [24, 100])
+@each("n", [1, 30, 600])
+@each("n_different", [1, 2, 9, 200])
+@each("n_bits", [24, 100])
 def test_different_codes_and_their_positions(n, n_different, n_bits):
     rng = np.random.default_rng(n)
     different = rng.integers(0, 2, (n_different, n_bits), dtype=np.uint8)

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from searches import assert_same, brute_within, clustered, made, within, words_of
 
@@ -14,8 +15,8 @@ from skhash.neighbors.search.brute import Brute
 from skhash.neighbors.search.multi_index import MultiIndex, _flips
 
 
-@pytest.mark.parametrize("n_bits", [3, 8, 13, 64, 70, 128])
-@pytest.mark.parametrize("n", [1, 2, 37, 1500])
+@each("n_bits", [3, 8, 13, 64, 70, 128])
+@each("n", [1, 2, 37, 1500])
 def test_within(n, n_bits):
     words = words_of(clustered(n, n_bits))
     queries = words_of(clustered(40, n_bits, seed=1))
@@ -33,7 +34,7 @@ def test_within(n, n_bits):
                 assert_same(found, expected)
 
 
-@pytest.mark.parametrize("n_bits", [8, 64, 70])
+@each("n_bits", [8, 64, 70])
 def test_pairs_behind(n_bits):
     words = words_of(clustered(500, n_bits))
     n_planes = 8 * -(-n_bits // 8)

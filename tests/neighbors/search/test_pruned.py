@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -126,8 +127,8 @@ def test_chunks_threads_and_first_codes(monkeypatch, few, n_jobs):
             assert_same(nearest(clusters, queries, 7, n_jobs, some), expected)
 
 
-@pytest.mark.parametrize("n_queries", [1, 40])
-@pytest.mark.parametrize("n_bits", [8, 64, 300])
+@each("n_queries", [1, 40])
+@each("n_bits", [8, 64, 300])
 def test_equal_codes_come_in_the_order_of_positions(n_queries, n_bits):
     bits = np.zeros((2000, n_bits), dtype=np.uint8)
     bits[1::7, 0] = 1
@@ -142,7 +143,7 @@ def test_equal_codes_come_in_the_order_of_positions(n_queries, n_bits):
     assert_same(nearest(clusters, queries, 1900, 1), expected)
 
 
-@pytest.mark.parametrize("n_queries", [1, 40])
+@each("n_queries", [1, 40])
 def test_distances_that_no_byte_holds(n_queries):
     bits = np.random.default_rng(0).integers(0, 2, (700, 512), dtype=np.uint8)
     words, queries = words_of(bits), words_of(1 - bits[:n_queries])
@@ -155,8 +156,8 @@ def test_distances_that_no_byte_holds(n_queries):
     )
 
 
-@pytest.mark.parametrize("n_queries", [15, 200])
-@pytest.mark.parametrize("k", [1, 2])
+@each("n_queries", [15, 200])
+@each("k", [1, 2])
 def test_equal_codes_among_those_that_no_byte_tells_apart(k, n_queries):
     # Random codes of 512 bits are some 256 bits apart; each has one equal to it.
     words = np.repeat(words_of(clustered(1840, 512, noise=0.5)), 2, axis=0)
@@ -165,7 +166,7 @@ def test_equal_codes_among_those_that_no_byte_tells_apart(k, n_queries):
     assert_same(nearest(made(Clusters, words, 512), queries, k, 1), expected)
 
 
-@pytest.mark.parametrize("n_bits", [64, 584])
+@each("n_bits", [64, 584])
 def test_blocks_are_rings_of_clusters(n_bits):
     words = words_of(clustered(9000, n_bits, noise=0.2 if n_bits == 64 else 0.5))
     clusters = made(Clusters, words, n_bits)

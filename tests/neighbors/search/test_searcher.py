@@ -5,6 +5,7 @@ from threading import Event
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from searches import assert_same, brute_nearest, clustered, words_of
 
@@ -232,7 +233,7 @@ def test_kinds_of_questions_come_and_go(costs, monkeypatch):
         assert len(search._histories) <= 3
 
 
-@pytest.mark.parametrize("n_calls", [1, 15, 300])
+@each("n_calls", [1, 15, 300])
 def test_the_last_queries_are_remembered(n_calls):
     history = searcher.History(1)
     for call in range(n_calls):

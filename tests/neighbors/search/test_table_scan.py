@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 from decoded import numbers_of, rounded, scores_of_decoded
 from scipy.cluster.hierarchy import leaves_list, linkage
 from searches import assert_same, bytes_held
@@ -75,17 +76,17 @@ def assert_finds_within(index, queries, scores, radius, mask=None):
     assert_same(balls, expected_within(scores, radius))
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("block_bits", BLOCK_BITS)
-@pytest.mark.parametrize("n", [1, 63, 512, 513, 9000])
+@each("metric", METRICS)
+@each("block_bits", BLOCK_BITS)
+@each("n", [1, 63, 512, 513, 9000])
 def test_nearest_and_balls(block_bits, metric, n):
     for n_bytes, fraction_bits in ((1, 4), (3, 4), (3, 11), (16, 23)):
         _, *case, decoder = make_case(n, 9, n_bytes, 7, block_bits, seed=n)
         assert_finds(*case, with_fraction(decoder, fraction_bits), metric, min(n, 10))
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("block_bits", BLOCK_BITS)
+@each("metric", METRICS)
+@each("block_bits", BLOCK_BITS)
 def test_whole_numbers_tie(block_bits, metric):
     rng = np.random.default_rng(0)
     decoder = make_codebook(
@@ -97,9 +98,9 @@ def test_whole_numbers_tie(block_bits, metric):
         assert_finds(queries, codes, decoder, metric, 70)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
-@pytest.mark.parametrize("distance", [0.0, 1e3, 1e6])
+@each("metric", METRICS)
+@each("scale", [1e-4, 1.0, 1e4])
+@each("distance", [0.0, 1e3, 1e6])
 def test_rounding_excludes_nothing(metric, scale, distance):
     """Scores that are equal but for rounding: a bound without room would lose some."""
     rng, queries, codes, (codebook, offset) = make_case(5000, 12, n_features=5)
@@ -108,7 +109,7 @@ def test_rounding_excludes_nothing(metric, scale, distance):
     assert_finds(queries, codes, decoder, metric, 20)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_nothing_is_below_the_best_code(metric):
     """Its score, rounded down, lies below the least of all sums."""
     _, queries, _, (codebook, offset) = make_case(1, 40, 5)
@@ -119,8 +120,8 @@ def test_nothing_is_below_the_best_code(metric):
         assert_finds(query[None], codes, (codebook, offset), metric, 1)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("n_bits", [8, 40])
+@each("metric", METRICS)
+@each("n_bits", [8, 40])
 def test_decoders_of_unit_rows(n_bits, metric):
     """Of vectors that are short or zero, scores are those of the zero vector."""
     rng = np.random.default_rng(0)
@@ -145,7 +146,7 @@ def test_what_was_found_excludes_nothing_that_is_nearer():
         assert_finds(np.array([[1.0, 0.0]]), codes, decoder, "cosine", 1)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_grids_are_below_what_they_stand_for(metric):
     """Codes of one byte and vectors of many lengths: no other bound is looser."""
     rng = np.random.default_rng(0)
@@ -158,14 +159,14 @@ def test_grids_are_below_what_they_stand_for(metric):
             assert_finds(queries, codes, decoder, metric, k)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("share", [0.55, 0.95])
+@each("metric", METRICS)
+@each("share", [0.55, 0.95])
 def test_masks(metric, share):
     rng, *case = make_case(4000, 9, 3)
     assert_finds(*case, metric, 30, rng.random(4000) < share)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@each("metric", METRICS)
 def test_codes_that_decode_to_zero(metric):
     """The cosine of zero is defined, and the length of a code is not divided by."""
     _, queries, codes, (codebook, _) = make_case(3000, 9, 2)

@@ -6,6 +6,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from cases import each
 from searches import nearest, within
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -50,8 +51,8 @@ def assert_within(packed, queries, radius, device="cpu", **options):
 
 
 @every_device
-@pytest.mark.parametrize("n_bits", N_BITS)
-@pytest.mark.parametrize("n", [1, 7, 8, 700])
+@each("n_bits", N_BITS)
+@each("n", [1, 7, 8, 700])
 def test_all_lengths_and_numbers(n, n_bits, device):
     # Some queries are at distance 0 from a code, some at n_bits: the largest products.
     packed = make_codes(0, n, n_bits)
@@ -78,8 +79,8 @@ def test_half_precision_is_exact(n_bits, device, monkeypatch):
     assert_within(packed, queries, n_bits // 5, device, **small)
 
 
-@pytest.mark.parametrize("k", [1, 10, 300])
-@pytest.mark.parametrize("order", ["nearer", "further", "one group", "equal"])
+@each("k", [1, 10, 300])
+@each("order", ["nearer", "further", "one group", "equal"])
 def test_codes_in_a_hard_order(order, k):
     # Nearest codes last, first, side by side in the midst, and nothing but ties.
     n, n_bits = 4000, 64
@@ -167,7 +168,7 @@ class LargestMemory(TorchDispatchMode):
         self.most = max(self.most, self.now)
 
 
-@pytest.mark.parametrize("n_bits", [16, 64, 512])
+@each("n_bits", [16, 64, 512])
 def test_memory_stays_within_the_budget(n_bits):
     packed, budget = make_codes(0, 4000, n_bits), 2**20
     for k in (1, 10, 1000):
@@ -265,7 +266,7 @@ def test_cuda_is_exact_whatever_it_may_round(n_bits, device, monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
-@pytest.mark.parametrize("k", [1, 10, 1000])
+@each("k", [1, 10, 1000])
 def test_cuda_memory_stays_within_the_budget(k, device):
     # The memory of torch's own kernels is small beside such a block.
     packed, budget = make_codes(0, 2_000_000, 64), 2**28

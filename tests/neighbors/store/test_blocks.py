@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 
 from skhash.neighbors import AsymmetricNeighbors
@@ -94,7 +95,7 @@ def test_two_that_grew_from_one(kind):
 
 
 @KINDS
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+@each("share", [0.01, 0.5, 0.99])
 def test_what_is_left_of_removed_codes(kind, share):
     gone = np.random.default_rng(1).random(1000) < share
     index = fitted(kind, np.arange(1000))
@@ -116,7 +117,7 @@ def test_what_is_left_of_removed_codes(kind, share):
     assert_holds(index, kind, np.append(places, np.arange(1010, 1100)))
 
 
-@pytest.mark.parametrize("width", [0, 1, 4])
+@each("width", [0, 1, 4])
 def test_bytes_stand_side_by_side(width):
     levels = RNG.integers(0, 256, (N, width), dtype=np.uint8) if width else None
     blocks = Blocks.of(CODES, levels)

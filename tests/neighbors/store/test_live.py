@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from cases import each
 
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import retrieval_scorer
@@ -144,9 +145,7 @@ def test_ids_that_are_refused(ids, message):
     assert pickle.dumps(index) == before
 
 
-@pytest.mark.parametrize(
-    "kind", [list, tuple, np.array, lambda ids: np.array(ids, "O")]
-)
+@each("kind", [list, tuple, np.array, lambda ids: np.array(ids, "O")])
 def test_any_array_of_strings_are_ids(kind):
     index = HammingNeighbors(1).fit([[0, 0], [1, 1]], ids=kind(["a", "bcd"]))
     assert index.kneighbors([[1, 1]], return_ids=True)[1].tolist() == [["bcd"]]
@@ -172,7 +171,7 @@ def test_ids_must_fit_those_before():
         without.ids_  # noqa: B018
 
 
-@pytest.mark.parametrize("mask", [[1, 0], [True], [0, 1, 2], np.ones((2, 1), bool)])
+@each("mask", [[1, 0], [True], [0, 1, 2], np.ones((2, 1), bool)])
 def test_masks_that_are_refused(mask):
     index = HammingNeighbors(1).fit([[0, 0], [1, 1]])
     with pytest.raises(ValueError, match="mask must be 2 booleans"):

@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from cases import each
 from numpy.polynomial.hermite_e import hermegauss
 from scipy import sparse, stats
 from scipy.special import expit, logsumexp
@@ -189,14 +190,14 @@ def test_marginals_and_joint_probabilities_of_drawn_codes():
     assert np.abs(joint - independent.prod(axis=1)).max() > 0.005
 
 
-@pytest.mark.parametrize("n_mixture", [1, 2])
+@each("n_mixture", [1, 2])
 def test_bound_of_training_is_that_of_quadrature(n_mixture):
     value, error = estimated_bound(n_mixture)
     assert 0 < error < 0.01
     assert abs(value - expected_bound(n_mixture)) < 4 * error
 
 
-@pytest.mark.parametrize("n_mixture", [1, 2])
+@each("n_mixture", [1, 2])
 def test_sampled_bound_is_that_of_quadrature(n_mixture):
     n = 100_000
     module = make_module(CorrelatedPosterior(2, n_mixture, 1.0))
@@ -215,7 +216,7 @@ def test_bound_grows_with_the_mixture_towards_that_of_the_posterior():
     assert limit < logsumexp(LOG_JOINT)
 
 
-@pytest.mark.parametrize("n_mixture", [1, 2, 7])
+@each("n_mixture", [1, 2, 7])
 def test_without_spread_the_bound_is_that_of_independent_bits(n_mixture):
     heads = heads_for(std=torch.full((3,), 1e-30).double(), factor=0 * FACTOR)
     assert torch.isfinite(heads).all()
@@ -239,7 +240,7 @@ def test_kl_of_independent_bits():
     torch.testing.assert_close(kl, (N_BITS * math.log(2) - entropy).mean())
 
 
-@pytest.mark.parametrize("noise", [Logistic(scale=2), Uniform(scale=1.5)], ids=str)
+@each("noise", [Logistic(scale=2), Uniform(scale=1.5)])
 def test_bounds_of_independent_bits_are_the_enumerated_one(noise):
     """In training without chance, and as the mean of samples; with any noise."""
     n = 20_000
@@ -423,7 +424,7 @@ def sparse_rows(x):
     return sparse_tensor(sparse.csr_array(np.asarray(x))).double()
 
 
-@pytest.mark.parametrize("kind", ["values", "unit", "frequency", "presence"])
+@each("kind", ["values", "unit", "frequency", "presence"])
 def test_rows_are_scaled_alike_dense_and_sparse(kind):
     x = torch.cat([counts(), torch.zeros(1, N_FEATURES)]).float()
     x *= torch.logspace(-35, 35, len(x))[:, None]

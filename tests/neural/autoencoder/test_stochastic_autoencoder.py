@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from cases import each
 from numpy.polynomial.hermite_e import hermegauss
 from pretend import assert_as_on_cpu
 from scipy import sparse, stats
@@ -199,9 +200,9 @@ def test_training_raises_the_bound(decoder, posterior):
 # Encoding and decoding
 
 
-@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("kind", ["auto", "values", "unit", "frequency", "presence"])
-@pytest.mark.parametrize("normalize", [False, True])
+@each("make_rows", [np.asarray, sparse.csr_array])
+@each("kind", ["auto", "values", "unit", "frequency", "presence"])
+@each("normalize", [False, True])
 @each_posterior
 def test_codes_are_of_the_rows_that_the_network_was_trained_on(
     make_rows, kind, normalize, posterior
@@ -222,7 +223,7 @@ def test_codes_are_of_the_rows_that_the_network_was_trained_on(
     )
 
 
-@pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
+@each("hidden", [(), (5,), (5, 4)])
 @each_decoder
 def test_inverse_transform_is_the_decoder_by_hand(decoder, hidden):
     X = DATA[decoder]
@@ -349,7 +350,7 @@ def test_what_has_no_say_here_changes_nothing(options, other):
     np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.parametrize("name", sorted(GRADIENTS))
+@each("name", sorted(GRADIENTS))
 @each_posterior
 def test_every_gradient_estimator_trains(name, posterior):
     gradient = GRADIENTS[name]()
@@ -438,8 +439,8 @@ def test_quadratic_correction_trains_as_the_exact_gradient_does():
     assert np.abs(corrected - exact).max() < moved / 2
 
 
-@pytest.mark.parametrize("parameter", ["gradient", "correction"])
-@pytest.mark.parametrize(
+@each("parameter", ["gradient", "correction"])
+@each(
     "options",
     [
         {"decoder": "multinomial"},
@@ -447,7 +448,6 @@ def test_quadratic_correction_trains_as_the_exact_gradient_does():
         {"decoder": "gaussian", "decoder_hidden_layer_sizes": (4,)},
         {"decoder": "gaussian", "posterior": "correlated"},
     ],
-    ids=str,
 )
 def test_quadratic_correction_is_for_quadratic_losses(parameter, options):
     gradient = StraightThrough(debias="quadratic")
@@ -457,7 +457,7 @@ def test_quadratic_correction_is_for_quadratic_losses(parameter, options):
         encoder.fit(DATA["bernoulli"])
 
 
-@pytest.mark.parametrize("validation_fraction", [None, 0.2])
+@each("validation_fraction", [None, 0.2])
 def test_correction_adds_epochs_with_its_own_estimator(validation_fraction):
     encoder = make(
         correction=Correction(n_samples=4, n_epochs=2),
@@ -486,7 +486,7 @@ class StepSizes(Callback):
             self.sizes.append(net.optimizer_.param_groups[0]["lr"])
 
 
-@pytest.mark.parametrize("schedule", [None, "cosine", "step", "inverse_sqrt"])
+@each("schedule", [None, "cosine", "step", "inverse_sqrt"])
 def test_the_step_size_of_a_correction_starts_afresh(schedule):
     """In the paper it is fixed in both phases; here both have the same curve."""
     StepSizes.sizes.clear()
@@ -542,7 +542,7 @@ def test_correction_mends_what_a_biased_estimator_cannot():
 # Wrong input
 
 
-@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_array])
+@each("make_rows", [np.asarray, sparse.csr_array])
 def test_data_that_the_decoder_cannot_explain(make_rows):
     negative, large = (COUNTS.copy() for _ in range(2))
     negative[3, 2] = -0.5
@@ -558,8 +558,8 @@ def test_data_that_the_decoder_cannot_explain(make_rows):
             method(make_rows(negative))
 
 
-@pytest.mark.parametrize("parameter", ["gradient", "correction"])
-@pytest.mark.parametrize("value", ["foo", StraightThrough, "logistic"])
+@each("parameter", ["gradient", "correction"])
+@each("value", ["foo", StraightThrough, "logistic"])
 def test_unknown_estimators_are_named_before_training(parameter, value):
     given = Correction(value) if parameter == "correction" else value
     encoder = make(**{parameter: given})
@@ -596,10 +596,8 @@ def test_wrong_parameters_are_named(options, message):
         make(**options).fit(COUNTS)
 
 
-@pytest.mark.parametrize(
-    "parameter", ["hidden_layer_sizes", "decoder_hidden_layer_sizes"]
-)
-@pytest.mark.parametrize("sizes", [(0,), (4, -1), ("a",), (2.5,), ((3, 4),), "8", 8])
+@each("parameter", ["hidden_layer_sizes", "decoder_hidden_layer_sizes"])
+@each("sizes", [(0,), (4, -1), ("a",), (2.5,), ((3, 4),), "8", 8])
 def test_wrong_sizes_are_named(parameter, sizes):
     with pytest.raises(ValueError, match=parameter):
         make(**{parameter: sizes}).fit(COUNTS)
@@ -795,7 +793,7 @@ def test_devices(decoder, posterior, device):
     assert_as_on_cpu(learned, device)
 
 
-@pytest.mark.parametrize("encoder_input", ["values", "unit", "frequency"])
+@each("encoder_input", ["values", "unit", "frequency"])
 def test_long_rows_are_refused_unless_they_are_divided(encoder_input):
     X = np.abs(np.random.default_rng(0).normal(size=(80, 6)))
     settings = {"max_epochs": 1, "random_state": 0, "encoder_input": encoder_input}

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
@@ -118,8 +119,8 @@ def known_by_loops(rows, partners, labels, others, other_labels):
     return known
 
 
-@pytest.mark.parametrize("kind", [None, "classes", "several"])
-@pytest.mark.parametrize("n_rows", [5, 40, 1000])
+@each("kind", [None, "classes", "several"])
+@each("n_rows", [5, 40, 1000])
 def test_known_partners_are_those_of_a_plain_loop(kind, n_rows):
     rng = np.random.RandomState(n_rows)
     rows, others = rng.randint(n_rows, size=(2, 30))
@@ -216,7 +217,7 @@ def test_a_file_is_fitted_without_a_copy_of_it(
     dtype, params, on_disk, monkeypatch, small_chunks
 ):
     """As far as NumPy says how much is allocated."""
-    X = np.random.RandomState(0).randn(100_000, 48).astype(dtype)
+    X = np.random.RandomState(0).randn(70_000, 48).astype(dtype)
     X += 1  # a sum that float16 does not hold
     for module, name in (
         (_nearest, "CHUNK_ROWS"),

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits, make_multilabel_classification
@@ -56,8 +57,8 @@ def table_of(X, k=4, metric="euclidean", n_axes=None, rows=None):
 # The graph
 
 
-@pytest.mark.parametrize("mode", ["connectivity", "distance"])
-@pytest.mark.parametrize("include_self", [True, False])
+@each("mode", ["connectivity", "distance"])
+@each("include_self", [True, False])
 def test_a_graph_of_scikit_learn_is_read(mode, include_self):
     X = gaussian_rows()
     graph = kneighbors_graph(X, 4 + include_self, mode=mode, include_self=include_self)
@@ -297,16 +298,18 @@ def test_automatic_epochs_make_enough_steps(n_samples, params, n_epochs):
 
 
 @pytest.mark.parametrize("validation_fraction", [None, 0.2])
-def test_automatic_epochs_are_those_of_fits(validation_fraction):
+def test_automatic_epochs_are_those_of_fits(validation_fraction, monkeypatch):
+    monkeypatch.setattr(_encoder, "AUTO_STEPS", 190)
+    monkeypatch.setattr(_encoder, "AUTO_EPOCHS", (2, 100))
     X = gaussian_rows(80)
     steps = {"max_epochs": "auto", "batch_size": 2, "n_bits": 4}  # 40 an epoch
     encoder = small(**steps, validation_fraction=validation_fraction).fit(X)
-    assert encoder.n_iter_ == encoder.net_.module_.n_epochs == 38
+    assert encoder.n_iter_ == encoder.net_.module_.n_epochs == 5
     assert encoder.net_.module_.steepness == 5
-    assert small(**steps).partial_fit(X).net_.module_.n_epochs == 38
+    assert small(**steps).partial_fit(X).net_.module_.n_epochs == 5
 
 
-@pytest.mark.parametrize("n_bits", [16, 100])
+@each("n_bits", [16, 100])
 def test_skip_connection_starts_as_the_linear_encoder(n_bits, digits):
     X, _ = digits
     tiny = {"n_bits": n_bits, "lr": 1e-9, "max_epochs": 1}
@@ -339,11 +342,9 @@ def test_directions_without_spread_start_at_zero(monkeypatch):
     np.testing.assert_allclose((X @ coef[:, :4]).std(axis=0), 1, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize(
-    "params", [{}, {"hidden_layer_sizes": (5,)}, {"n_bits": 40}], ids=str
-)
-@pytest.mark.parametrize("d", [6, 300])
+@each("kind", [np.asarray, sparse.csr_array])
+@each("params", [{}, {"hidden_layer_sizes": (5,)}, {"n_bits": 40}])
+@each("d", [6, 300])
 def test_codes_are_those_of_the_module(d, params, kind):
     """Though it was fed coordinates, and the encoder reads columns."""
     X = kind(gaussian_rows(120, d) + 3).astype(np.float32)
@@ -446,7 +447,7 @@ def test_labels_beat_neighbors_and_some_labels_beat_none(digits):
     assert scores[2] > scores[0] + 0.05
 
 
-@pytest.mark.parametrize("unknown", [-1, "-1", None])
+@each("unknown", [-1, "-1", None])
 def test_unknown_classes_have_several_names(unknown, digits):
     X, y = digits
     some = np.where(np.arange(len(y)) % 3, -1, y)
@@ -469,7 +470,7 @@ def test_no_label_at_all_is_for_streams(digits):
     assert recall(small().partial_fit(X, labels), X) > 0.5
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@each("form", [np.asarray, sparse.csr_array])
 def test_several_labels(form):
     X, y = make_multilabel_classification(200, 12, n_classes=4, random_state=0)
     encoder = small(max_epochs=20).fit(X, form(y))
@@ -556,7 +557,7 @@ def test_lengths_below_one_are_refused(digits):
         small(nested=(8.5,)).fit(digits[0])
 
 
-@pytest.mark.parametrize("sizes", [(0,), (-1,), ("a",), (2.5,), ((3,),)])
+@each("sizes", [(0,), (-1,), ("a",), (2.5,), ((3,),)])
 def test_wrong_layer_sizes_are_named(sizes):
     with pytest.raises(ValueError, match="hidden_layer_sizes"):
         small(hidden_layer_sizes=sizes).fit(gaussian_rows())
@@ -579,7 +580,7 @@ def test_weights_follow_the_number_of_rows(name, weight, factor, digits, monkeyp
     assert (after.decision_function(X) != before.decision_function(X)).any()
 
 
-@pytest.mark.parametrize("n", [80, 600])
+@each("n", [80, 600])
 def test_the_hidden_layer_and_what_is_wanted_follow_the_number_of_rows(n, digits):
     """More rows want nearer partners, and have the units that they can train."""
     X = digits[0][:n]

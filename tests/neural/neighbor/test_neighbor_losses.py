@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import normalize
 
@@ -178,7 +179,7 @@ def test_the_gradient_is_that_of_finite_differences(case):
     )
 
 
-@pytest.mark.parametrize("temperature", [1e-6, 1e-3, 0.6, 1e6])
+@each("temperature", [1e-6, 1e-3, 0.6, 1e6])
 def test_pairs_are_finite_at_any_temperature(temperature):
     """And what tells no pair apart has the loss of a guess."""
     rows, wanted = torch.ones(5, 8, requires_grad=True), wanted_alike(torch.eye(5))
@@ -191,9 +192,9 @@ def test_pairs_are_finite_at_any_temperature(temperature):
     np.testing.assert_allclose(loss, np.log(5), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("same", ["agreement", "distances", "both"])
-@pytest.mark.parametrize("n", [2, 3, 33])
+@each("dtype", [torch.float32, torch.float64])
+@each("same", ["agreement", "distances", "both"])
+@each("n", [2, 3, 33])
 def test_correlation_of_what_does_not_vary_is_none(n, same, dtype):
     """Whether sums of equal values come out as equal or not."""
     rows, partners = (torch.from_numpy(v).to(dtype) for v in vectors(n))
@@ -325,7 +326,7 @@ def test_products_of_training_alone_are_rough_where_that_is_faster(
     torch.testing.assert_close(trained, exact, atol=0.1, rtol=0)
 
 
-@pytest.mark.parametrize("n_epochs", [1, 2, 5, 30])
+@each("n_epochs", [1, 2, 5, 30])
 def test_curves_get_as_steep_as_five(n_epochs):
     """By one factor each epoch."""
     module = make_module(n_epochs=n_epochs)
@@ -341,10 +342,10 @@ def test_curves_get_as_steep_as_five(n_epochs):
 KNOWN_NEAR = torch.tensor([[1, 7], [2, 2], [3, 9], [4, 4], [0, 0], *[[0, 0]] * 5])
 
 
-@pytest.mark.parametrize("gradient", [None, DeterministicST()], ids=["tanh", "signs"])
-@pytest.mark.parametrize("unit_rows", [False, True])
-@pytest.mark.parametrize("weights", [(0, 0), (0.3, 0), (0, 2.0), (0.3, 2.0)], ids=str)
-@pytest.mark.parametrize("by_distance", [True, False])
+@each("gradient", [None, DeterministicST()])
+@each("unit_rows", [False, True])
+@each("weights", [(0, 0), (0.3, 0), (0, 2.0), (0.3, 2.0)])
+@each("by_distance", [True, False])
 def test_the_loss_of_a_batch_is_the_sum_of_all(
     by_distance, weights, unit_rows, gradient
 ):
@@ -409,7 +410,7 @@ def test_distances_and_reconstruction_are_left_out_with_labels():
     assert losses[0] == losses[1] == losses[2] < losses[3]
 
 
-@pytest.mark.parametrize("n_axes", [3, 4])
+@each("n_axes", [3, 4])
 def test_rows_on_axes_are_compared_by_their_directions_there(n_axes):
     rng = np.random.RandomState(0)
     axes = np.linalg.qr(rng.randn(4, 4))[0][:n_axes]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from neural.sgh.models import DIGITS, all_bits, log_probability, make_module
 from scipy import sparse
 
@@ -33,8 +34,8 @@ def enumerated_free_energy(module, logits, x):
     return (log_q.exp() * (log_q - joint_log_density(module, bits, x))).sum(dim=1)
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
-@pytest.mark.parametrize("n_bits", [1, 3, 8])
+@each("coding", ["01", "pm1"])
+@each("n_bits", [1, 3, 8])
 def test_analytic_free_energy_equals_enumeration_in_value_and_gradient(coding, n_bits):
     module, x = make_module(coding, seed=n_bits, n_bits=n_bits)
     value = module.free_energy(module(x), x)
@@ -46,7 +47,7 @@ def test_analytic_free_energy_equals_enumeration_in_value_and_gradient(coding, n
     torch.testing.assert_close(gradients, expected_gradients)
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
+@each("coding", ["01", "pm1"])
 def test_free_energy_bounds_the_log_likelihood_and_is_tight_at_the_posterior(coding):
     module, x = make_module(coding, n_bits=1)
     bits = all_bits(1)
@@ -86,8 +87,8 @@ def expected_estimate(name, module, logits, x):
     return value, gradient
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
-@pytest.mark.parametrize("n_bits", [1, 3, 8])
+@each("coding", ["01", "pm1"])
+@each("n_bits", [1, 3, 8])
 def test_sampled_estimators_have_the_expectation_that_theory_says(coding, n_bits):
     module, x = make_module(coding, seed=3, n_bits=n_bits)
     low, step = CODINGS[coding]
@@ -148,7 +149,7 @@ def test_codings_are_the_same_model():
     )
 
 
-@pytest.mark.parametrize("weight_penalty", [0.3, 2.0])
+@each("weight_penalty", [0.3, 2.0])
 def test_weight_penalty_is_half_the_squared_norm_of_the_codebook(weight_penalty):
     (plain, X), (penalized, _) = (
         make_module(weight_penalty=weight) for weight in (0.0, weight_penalty)
@@ -160,7 +161,7 @@ def test_weight_penalty_is_half_the_squared_norm_of_the_codebook(weight_penalty)
     torch.testing.assert_close(penalized.loss(logits, Batch.of(X)), expected)
 
 
-@pytest.mark.parametrize("gradient", ["analytic", "exact", "linear"])
+@each("gradient", ["analytic", "exact", "linear"])
 def test_training_lowers_the_free_energy(gradient, digits):
     start = SGHEncoder(n_bits=12, max_epochs=1, lr=1e-9, random_state=0).fit(digits)
     end = SGHEncoder(n_bits=12, gradient=gradient, random_state=0).fit(digits)
@@ -186,7 +187,7 @@ def test_free_energy_of_the_estimator_equals_enumeration(digits):
     np.testing.assert_allclose(encoder.free_energy(X), expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
+@each(
     "option",
     [
         {"coding": "pm1"},
@@ -210,7 +211,6 @@ def test_free_energy_of_the_estimator_equals_enumeration(digits):
         {"random_state": 1},
         {"validation_fraction": 0.2},
     ],
-    ids=str,
 )
 def test_every_option_changes_the_result(option, digits):
     base = {"n_bits": 8, "max_epochs": 3, "random_state": 0, "init": "itq"}
@@ -251,7 +251,7 @@ def test_inverse_transform_decodes_and_reconstruction_error_is_its_distance(digi
         encoder.inverse_transform(bits * 2)
 
 
-@pytest.mark.parametrize("unit", [1e-20, 1e20])
+@each("unit", [1e-20, 1e20])
 def test_magnitudes_that_cannot_be_squared_are_refused(unit, digits):
     with pytest.raises(ValueError, match="X is .*e[-+]"):
         SGHEncoder(n_bits=4).fit(digits * unit)

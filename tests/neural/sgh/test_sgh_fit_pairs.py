@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 import torch
+from cases import each
 from pretend import assert_as_on_cpu
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
@@ -103,7 +104,7 @@ def test_neighbors_raise_the_recall_of_neighbors(retrieval):
     assert recalls[1] > recalls[0]
 
 
-@pytest.mark.parametrize("kind", ["labels", "given", "neighbors"])
+@each("kind", ["labels", "given", "neighbors"])
 def test_pairs_without_weight_change_nothing(kind, digits):
     X, y = digits
     given = {"labels": {"y": y}, "given": given_pairs(y), "neighbors": {}}[kind]
@@ -121,7 +122,7 @@ def test_pairs_without_weight_change_nothing(kind, digits):
     assert weighted.pair_scale_ > 0 > weighted.pair_offset_
 
 
-@pytest.mark.parametrize("source", ["given", "neighbors"])
+@each("source", ["given", "neighbors"])
 def test_labels_are_not_used_unless_asked_for(source, digits):
     """So that a pipeline with a classifier at its end has the same codes."""
     X, y = digits
@@ -149,7 +150,7 @@ def test_neighbors_are_those_of_the_data(digits, monkeypatch):
     SGHEncoder(pairs=NeighborPairs(n_neighbors=3), **SMALL).fit(X)
 
 
-@pytest.mark.parametrize("n_pairs", [3, 40, 4000])
+@each("n_pairs", [3, 40, 4000])
 def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
     X, _ = digits
     rng = np.random.RandomState(0)
@@ -169,7 +170,7 @@ def test_listed_pairs_are_drawn_in_turn(n_pairs, digits):
     assert counts.max() - counts.min() <= 1
 
 
-@pytest.mark.parametrize("source", ["labels", "given", "neighbors"])
+@each("source", ["labels", "given", "neighbors"])
 def test_rows_that_validate_bring_pairs_of_their_own(source, digits):
     """Pairs that are trained on have none of them; theirs have at least one."""
     X, y = digits
@@ -430,7 +431,7 @@ def test_pairs_weigh_as_much_as_columns():
     assert of_pairs(np.hstack([X, X])) == pytest.approx(2 * of_pairs(X), rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["labels", "given", "neighbors"])
+@each("kind", ["labels", "given", "neighbors"])
 def test_devices(digits, kind, device):
     X, y = digits
     known = {"labels": {"y": y}, "given": given_pairs(y), "neighbors": {}}[kind]

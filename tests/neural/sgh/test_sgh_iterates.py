@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from neural.sgh.models import DIGITS, make_module
 from skorch.callbacks import Callback
 
@@ -41,7 +42,7 @@ def record(digits, **options):
     return encoder, np.array(Recorder.iterates), np.array(Recorder.sizes)
 
 
-@pytest.mark.parametrize("lr_schedule", [None, "inverse_sqrt"])
+@each("lr_schedule", [None, "inverse_sqrt"])
 def test_result_is_last_random_or_mean_iterate(lr_schedule, digits):
     """The training is the same; the mean is weighted by the sizes of the steps."""
     last, iterates, sizes = record(digits, lr_schedule=lr_schedule)
@@ -63,7 +64,7 @@ def test_result_is_last_random_or_mean_iterate(lr_schedule, digits):
     assert len(drawn) > 1
 
 
-@pytest.mark.parametrize("averaging", ["random", "mean"])
+@each("averaging", ["random", "mean"])
 def test_stream_keeps_its_steps_and_iterates(averaging, digits):
     """Epoch by epoch is the same as at once."""
     options = OPTIONS | {"averaging": averaging, "lr_schedule": "inverse_sqrt"}

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from cases import each
 from torch.nn.functional import logsigmoid
 
 from skhash.neural import GivenPairs, LabelPairs, NeighborPairs
@@ -168,7 +169,7 @@ def test_pairs_one_by_one_are_the_same_as_in_a_block(pairs, monkeypatch):
     torch.testing.assert_close(torch.autograd.grad(single, (rows, others)), expected)
 
 
-@pytest.mark.parametrize("n_bits", [4, 64])
+@each("n_bits", [4, 64])
 def test_start_gives_halfway_codes_an_even_chance(n_bits):
     model = PairLikelihood(n_bits)
     logit = model.scale * n_bits / 2 + model.offset

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from cases import each
 from neural.sgh.models import DIGITS, all_bits, log_probability, make_module
 from torch.distributions import MultivariateNormal, Normal
 
@@ -70,8 +71,8 @@ def log_likelihood(module, x):
     return joint.logsumexp(dim=1)
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
-@pytest.mark.parametrize("n_bits", [1, 3, 4])
+@each("coding", ["01", "pm1"])
+@each("n_bits", [1, 3, 4])
 def test_latent_free_energy_equals_the_integral_in_value_and_gradient(coding, n_bits):
     module, x = make_latent(coding, seed=n_bits, n_bits=n_bits)
     value = module.free_energy(module(x), x)
@@ -84,7 +85,7 @@ def test_latent_free_energy_equals_the_integral_in_value_and_gradient(coding, n_
     torch.testing.assert_close(gradients, expected_gradients)
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
+@each("coding", ["01", "pm1"])
 def test_posterior_variance_is_the_best(coding):
     """No other variances of q(z|x) have a lower free energy: none need be learned."""
     module, x = make_latent(coding)
@@ -117,8 +118,8 @@ def test_latent_free_energy_is_tight_at_the_true_posterior():
         )
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
-@pytest.mark.parametrize("n_bits", [1, 2])
+@each("coding", ["01", "pm1"])
+@each("n_bits", [1, 2])
 def test_exact_gradient_given_latent_scales_is_unbiased(coding, n_bits):
     """Its mean over all bits and z, in every parameter, is the analytic gradient."""
     module, x = make_latent(coding, seed=3, n_bits=n_bits)
@@ -171,8 +172,8 @@ def test_linear_gradient_given_latent_scales_misses_the_second_difference():
     torch.testing.assert_close(found["exact"] - found["linear"], missing)
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
-@pytest.mark.parametrize("gradient", ["analytic", "exact", "linear"])
+@each("coding", ["01", "pm1"])
+@each("gradient", ["analytic", "exact", "linear"])
 def test_latent_scales_of_no_spread_are_the_plain_model(coding, gradient):
     latent, x = make_latent(coding, scale_std=1e-9)
     plain, _ = make_module(coding)
@@ -191,7 +192,7 @@ def test_latent_scales_of_no_spread_are_the_plain_model(coding, gradient):
     torch.testing.assert_close(*gradients)
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
+@each("coding", ["01", "pm1"])
 def test_attributes_decode_as_the_module_does(coding, digits):
     encoder = SGHEncoder(
         n_bits=6, scale="latent", coding=coding, max_epochs=3, random_state=0

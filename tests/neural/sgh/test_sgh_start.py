@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 from neural.sgh.models import DIGITS
 from scipy import sparse
 
@@ -20,7 +21,7 @@ def digits():
     return DIGITS
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
+@each("coding", ["01", "pm1"])
 def test_start_is_the_least_squares_codebook(coding, digits):
     """No other codebook, mean or spread has a lower free energy at the first logits."""
     X = digits.astype(np.float64)
@@ -51,7 +52,7 @@ def test_codings_decode_rare_bits_alike(digits):
     np.testing.assert_allclose(theirs["codebook"], ours["codebook"] / 2, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@each("kind", [np.asarray, sparse.csr_array])
 def test_the_scale_is_the_root_mean_variance(kind, digits):
     wide = digits.astype(np.float64)
     mean, scale = mean_and_scale(kind(digits))
@@ -93,8 +94,8 @@ def test_starts_are_the_baselines(digits):
     )
 
 
-@pytest.mark.parametrize("coding", ["01", "pm1"])
-@pytest.mark.parametrize("averaging", ["last", "mean"])
+@each("coding", ["01", "pm1"])
+@each("averaging", ["last", "mean"])
 def test_refitted_decoder_is_the_best_for_its_codes(coding, averaging, digits):
     """The free energy has no slope in the decoder; the encoder is as it was."""
     options = {"n_bits": 8, "coding": coding, "averaging": averaging}

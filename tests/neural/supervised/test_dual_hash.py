@@ -6,6 +6,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import torch
+from cases import each
 from pretend import NAME
 from sklearn.datasets import load_digits
 from torch import nn
@@ -57,7 +58,7 @@ def changes(solver="prox", **params):
 # Effects of the parameters
 
 
-@pytest.mark.parametrize(
+@each(
     "params",
     [
         {"n_bits": 9},
@@ -81,7 +82,6 @@ def changes(solver="prox", **params):
         {"validation_fraction": 0.2},
         {"random_state": 1},
     ],
-    ids=lambda params: next(iter(params)),
 )
 def test_parameters_matter(params):
     result, base = logits(solver="prox", **params), base_logits("prox")
@@ -151,9 +151,7 @@ def test_an_inert_dual_is_warned_of():
     assert not fitted.net_.module_.objective.v.any()
 
 
-@pytest.mark.parametrize(
-    "params", [{"solver": "dual_dc"}, {"solver": "dual", "u_step": 1.5}]
-)
+@each("params", [{"solver": "dual_dc"}, {"solver": "dual", "u_step": 1.5}])
 def test_an_active_dual_is_measured(params):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -243,7 +241,7 @@ def test_validation_measures_the_likelihood_alone():
     assert last["train_loss"] > 20 > last["valid_loss"] > 0
 
 
-@pytest.mark.parametrize(
+@each(
     "params",
     [
         {"solver": "dual_dc"},

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 
 from skhash import ITQHash, SupervisedHash
 from skhash.datasets import load_digits_retrieval
@@ -36,7 +37,7 @@ def precision_of(encoder, data):
     )
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_every_loss_learns(loss, digits):
     """Against codes without labels, and those of a network that was hardly trained."""
     unsupervised = precision_of(ITQHash(16, random_state=0).fit(digits.train), digits)
@@ -51,7 +52,7 @@ def test_every_loss_learns(loss, digits):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 def test_every_loss_takes_several_labels(loss, digits):
     """Digits by three questions: is it even, is it below 5, has it a closed loop."""
     y = digits.train_labels

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
 from sklearn.datasets import load_digits
 from torch import nn
@@ -119,10 +120,8 @@ def test_there_is_no_stream():
 # Networks
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{"module": small_cnn, "input_shape": (1, 8, 8)}, {"module": TwoLayers}],
-    ids=["cnn", "class"],
+@each(
+    "params", [{"module": small_cnn, "input_shape": (1, 8, 8)}, {"module": TwoLayers}]
 )
 def test_a_network_of_ones_own(params):
     before = torch.get_rng_state()

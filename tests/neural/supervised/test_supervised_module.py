@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from cases import each
 from torch import nn
 
 from skhash.neural.supervised._module import (
@@ -48,8 +49,8 @@ def module(**params):
     return result
 
 
-@pytest.mark.parametrize("sizes", [(6, 4), (6, 7, 4), (6, 7, 5, 4)])
-@pytest.mark.parametrize("balanced", [True, False])
+@each("sizes", [(6, 4), (6, 7, 4), (6, 7, 5, 4)])
+@each("balanced", [True, False])
 def test_folded_layers_are_the_network_in_use(sizes, balanced):
     encoder = perceptron(sizes, dropout=0.5, balanced=balanced)
     coefs, intercepts = folded_layers(encoder)
