@@ -1,9 +1,10 @@
 """The training of torch modules: the one place that knows skorch."""
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from skhash.training._estimator import BaseNeuralHasher, arrays_of
 from skhash.training._params import LinearSchedule, Optimizer
+from skhash.utils.late import late_names
 
 __all__ = [
     "BaseNeuralHasher",
@@ -15,9 +16,10 @@ __all__ = [
     "arrays_of",
 ]
 
-
-def __getattr__(name):
-    # The other names derive from torch, which is imported when one is used.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("skhash.training._module"), name)
+# These derive from torch, which is imported when one is used.
+if TYPE_CHECKING:
+    from skhash.training._module import Batch, Rows, TrainedModule
+else:
+    __getattr__, __dir__ = late_names(
+        __name__, {"_module": ["Batch", "Rows", "TrainedModule"]}
+    )
