@@ -1,5 +1,9 @@
 """Kernels compiled at once are all that a search needs."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
@@ -40,6 +44,46 @@ def test_searches_find_everything_compiled(n_bits):
         index.kneighbors(codes[:n_queries])
         index.radius_neighbors(codes[:n_queries], radius=n_bits // 3)
     assert compiled(*MADE) == before
+
+
+FIRST_SEARCH = """
+from numba.core import event
+from sklearn.datasets import load_digits
+from skhash import HashedNeighbors
+
+class Listener(event.Listener):
+    compiling = []
+
+    def on_start(self, found):
+        function = found.data["dispatcher"].py_func
+        self.compiling.append(f"{function.__module__}.{function.__qualname__}")
+        print(self.compiling[0], self.compiling[-1])
+
+    def on_end(self, found):
+        self.compiling.pop()
+
+event.register("numba:compile", Listener())
+X = load_digits().data[:300]
+HashedNeighbors(8).fit(X).kneighbors(X[:100], 10)
+"""
+
+
+def test_the_first_search_compiles_little_of_numba(tmp_path):
+    """Assignment of slices compiles its error message: texts, seconds for nothing."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_SEARCH],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    parts = "skhash.neighbors", "skhash.numerics"
+    pairs = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    names = [name for kernel, name in pairs if kernel.startswith(parts)]
+    assert any("table_scan" in name or "asymmetric" in name for name in names)
+    costly = "cpython.unicode", "np.arraymath", "raise_with_shape", "ol_np_zeros"
+    assert not [name for name in names if any(word in name for word in costly)]
+    assert len(names) < 40
 
 
 def test_networks_find_their_kernel_compiled():
