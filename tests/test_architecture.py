@@ -41,7 +41,13 @@ ALLOWED["distributed"] = {"utils", "codes", "neighbors"}
 ALLOWED["export"] = {"utils", "codes", "neighbors"}
 ESTIMATORS = {"persistence", "quantization", "neighbors", *METHODS}
 ALLOWED["auditing"] = ESTIMATORS | {"utils", "codes", "metrics", "_versions"}
-ALLOWED["cli"] = ALLOWED["auditing"] | {"auditing", "base", "datasets", "__init__"}
+ALLOWED["cli"] = ALLOWED["auditing"] | {
+    "compile",
+    "auditing",
+    "base",
+    "datasets",
+    "__init__",
+}
 ALLOWED["compile"] = {"utils", "numerics", "neighbors", "auditing"}
 ALLOWED["__main__"] = {"cli"}
 ALLOWED["_versions"] = {"utils"}

@@ -9,6 +9,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from skhash import compile as compiling
+from skhash.cli import _main as cli
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.kernels import brute, multi_index, pruned
 from skhash.numerics import _binary_kernels
@@ -99,7 +100,7 @@ def test_steps_are_told(capsys, monkeypatch):
     done = []
     steps = {"one": lambda: done.append(1), "two": lambda: done.append(2)}
     monkeypatch.setattr(compiling, "STEPS", steps)
-    compiling.main()
+    assert cli.main(["warm"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert done == [1, 2]
     assert [line.partition(" ")[0] for line in lines] == ["one", "two", "all"]

@@ -50,6 +50,11 @@ def test_the_package_alone_imports_nothing():
     assert len([name for name in found if name.startswith("skhash.")]) == 2
 
 
+def test_the_command_begins_at_once():
+    found = imported_by("import skhash.cli._main", before="")
+    assert packages(found) <= {"skhash", *sys.stdlib_module_names}
+
+
 def test_search_of_codes_imports_little_besides_scikit_learn():
     """Whoever has bits already does not wait for what fits encoders."""
     search = "from skhash import HammingNeighbors"
