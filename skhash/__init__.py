@@ -1,19 +1,8 @@
 """scikit-learn estimators that turn vectors into short binary codes and search them."""
 
-from skhash._versions import show_versions
-from skhash.auditing import AuditResult, audit
-from skhash.classification import SBNClassifier
-from skhash.linear import ITQHash, PCAHash
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
-from skhash.neural import (
-    DualHashEncoder,
-    NeighborHash,
-    SGHEncoder,
-    StochasticAutoencoderHash,
-    SupervisedHash,
-)
-from skhash.persistence import load
-from skhash.quantization import AdditiveQuantizer
+from typing import TYPE_CHECKING
+
+from skhash.utils.late import late_names
 
 __all__ = [
     "AdditiveQuantizer",
@@ -35,3 +24,52 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# Type checkers read the first part; the second is what runs. So each name is imported
+# when it is asked for: search of codes does not wait for what fits encoders.
+if TYPE_CHECKING:
+    from skhash._versions import show_versions
+    from skhash.auditing import AuditResult, audit
+    from skhash.classification import SBNClassifier
+    from skhash.linear import ITQHash, PCAHash
+    from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+    from skhash.neural import (
+        DualHashEncoder,
+        NeighborHash,
+        SGHEncoder,
+        StochasticAutoencoderHash,
+        SupervisedHash,
+    )
+    from skhash.persistence import load
+    from skhash.quantization import AdditiveQuantizer
+else:
+    __getattr__, __dir__ = late_names(
+        __name__,
+        {
+            "_versions": ["show_versions"],
+            "auditing": ["AuditResult", "audit"],
+            "base": [],
+            "classification": ["SBNClassifier"],
+            "codes": [],
+            "datasets": [],
+            "distributed": [],
+            "export": [],
+            "gradients": [],
+            "linear": ["ITQHash", "PCAHash"],
+            "losses": [],
+            "metrics": [],
+            "neighbors": ["AsymmetricNeighbors", "HammingNeighbors", "HashedNeighbors"],
+            "networks": [],
+            "neural": [
+                "DualHashEncoder",
+                "NeighborHash",
+                "SGHEncoder",
+                "StochasticAutoencoderHash",
+                "SupervisedHash",
+            ],
+            "noise": [],
+            "persistence": ["load"],
+            "quantization": ["AdditiveQuantizer"],
+            "training": [],
+        },
+    )

@@ -1,8 +1,4 @@
-"""``python -m skhash.compile``: compile all kernels beforehand.
-
-Kernels are kept on disk, by numba, in ``__pycache__`` beside the package or where
-``NUMBA_CACHE_DIR`` says, and serve all processes on machines of the same kind.
-"""
+"""``skhash warm``: compile all kernels beforehand, into numba's cache on disk."""
 
 from time import perf_counter
 
@@ -72,6 +68,3 @@ STEPS = {
     "search by uncompressed queries, training, metrics": _audit,
     "networks of packed weights": _networks,
 }
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,15 @@
 """Kernels compiled at once are all that a search needs."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 from cases import each
 from numba.core.dispatcher import Dispatcher
 
 from skhash import compile as compiling
+from skhash.cli import _main as cli
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.kernels import brute, multi_index, pruned
 from skhash.numerics import _binary_kernels
@@ -42,6 +47,46 @@ def test_searches_find_everything_compiled(n_bits):
     assert compiled(*MADE) == before
 
 
+FIRST_SEARCH = """
+from numba.core import event
+from sklearn.datasets import load_digits
+from skhash import HashedNeighbors
+
+class Listener(event.Listener):
+    compiling = []
+
+    def on_start(self, found):
+        function = found.data["dispatcher"].py_func
+        self.compiling.append(f"{function.__module__}.{function.__qualname__}")
+        print(self.compiling[0], self.compiling[-1])
+
+    def on_end(self, found):
+        self.compiling.pop()
+
+event.register("numba:compile", Listener())
+X = load_digits().data[:300]
+HashedNeighbors(8).fit(X).kneighbors(X[:100], 10)
+"""
+
+
+def test_the_first_search_compiles_little_of_numba(tmp_path):
+    """Assignment of slices compiles its error message: texts, seconds for nothing."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_SEARCH],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    parts = "skhash.neighbors", "skhash.numerics"
+    pairs = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    names = [name for kernel, name in pairs if kernel.startswith(parts)]
+    assert any("table_scan" in name or "asymmetric" in name for name in names)
+    costly = "cpython.unicode", "np.arraymath", "raise_with_shape", "ol_np_zeros"
+    assert not [name for name in names if any(word in name for word in costly)]
+    assert len(names) < 40
+
+
 def test_networks_find_their_kernel_compiled():
     compiling._networks()
     before = compiled(_binary_kernels)
@@ -55,7 +100,7 @@ def test_steps_are_told(capsys, monkeypatch):
     done = []
     steps = {"one": lambda: done.append(1), "two": lambda: done.append(2)}
     monkeypatch.setattr(compiling, "STEPS", steps)
-    compiling.main()
+    assert cli.main(["warm"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert done == [1, 2]
     assert [line.partition(" ")[0] for line in lines] == ["one", "two", "all"]

@@ -7,6 +7,23 @@ import sys
 from skhash.auditing.measure import OVERSAMPLING
 
 
+def recommendation(result) -> str:
+    """Say in whole sentences what to do, and why."""
+    choice, k = result.choice, result.settings["n_neighbors"]
+    rerank = result.settings["rerank"]
+    searched = {
+        "hamming": "compare them with the codes of the queries by Hamming distance",
+        "asymmetric": "compare them with uncompressed queries",
+    }[choice.row.search]
+    compared = f"{searched}, and re-rank the {rerank} best by their vectors"
+    return (
+        f"make codes of {choice.row.n_bits} bits for each vector with "
+        f"{type(result.encoder).__name__}; {compared if rerank else searched}. This "
+        f"finds {choice.recall:.1%} +- {2 * choice.error:.1%} of the {k} true "
+        f"neighbours. It is {result.reason}."
+    )
+
+
 def stored(result) -> str:
     """Describe the storage of the recommended search."""
     reads = result.settings["rerank"]

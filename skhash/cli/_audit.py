@@ -114,17 +114,17 @@ def _print(arguments, result: AuditResult, name) -> None:
     if not arguments.quiet:
         _print_table(result, name, None if arguments.all else N_ROWS)
     for line in (
-        f"Recommended: {result.choice}: {result.reason}.",
+        *result.alternatives,
+        texts.caution(settings),
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
         f"is counted for all {settings['n_rows']:,} vectors, codebooks included.",
+        f"Recommended: {texts.recommendation(result)}",
         f"Store: {texts.stored(result)}.",
     ):
         print_text(line)
     reading, given = texts.reading_of(arguments.vectors)
     usage = f"search = {result.usage_of(**given)}"
     print("Use:", "; ".join([reading, *result.imports, usage]))  # to be copied
-    for line in (*result.alternatives, texts.caution(settings)):
-        print_text(line)
 
 
 def _print_table(result, name, n_rows) -> None:

@@ -10,11 +10,14 @@ import textwrap
 from pathlib import Path
 
 from skhash import __version__
-from skhash.cli._audit import run_audit
-from skhash.cli._encode import run_encode
 from skhash.cli._signals import Signals
-from skhash.persistence import load
-from skhash.persistence.estimators import FILE
+from skhash.utils.late import LateModule
+
+# Imported when a command runs, so that it says at once what it does.
+_audit = LateModule("skhash.cli._audit")
+_encode = LateModule("skhash.cli._encode")
+_estimators = LateModule("skhash.persistence.estimators")
+_compile = LateModule("skhash.compile")
 
 EPILOG = """\
 examples:
@@ -22,10 +25,16 @@ examples:
   skhash audit vectors.npy --metric cosine   ... on your own vectors
   skhash audit vectors.npy --out report      ... and keep page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
+  skhash warm                                compile everything, for container images
 """
 METHODS = "bytes,itq,sgh,neighbor,pca,lsh,sign,int8,pq,rabitq"
 METRICS = ("euclidean", "cosine", "inner_product")
 DEVICES = "auto, cpu, cuda, cuda:1 or mps"
+AUDIT_BEGINS = (
+    "Audit of {name}: each method is fitted at each length, then its recall and speed "
+    "are measured. This takes {time}; the first time up to half a minute more, as code "
+    "is compiled."
+)
 VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
 # Length at which errors are cut: a parser's may quote the whole file.
 LONGEST_LINE = 1000
@@ -103,6 +112,17 @@ def _one_line(error: Exception) -> str:
     return textwrap.shorten(text, LONGEST_LINE, placeholder=" ...")
 
 
+def _run_audit(arguments) -> None:
+    """Say what an audit does, where somebody watches, and run it."""
+    if not arguments.quiet and sys.stderr is not None and sys.stderr.isatty():
+        name, time = "scikit-learn's digits", "less than a minute on most machines"
+        if arguments.vectors is not None:
+            name, time = Path(arguments.vectors).name, "minutes for 100,000 vectors"
+        text = AUDIT_BEGINS.format(name=name, time=time)
+        print(textwrap.fill(text), file=sys.stderr, flush=True)
+    _audit.run_audit(arguments)
+
+
 def run_check(arguments) -> None:
     """Load all estimators saved at a directory or below it, and print their kind.
 
@@ -114,8 +134,9 @@ def run_check(arguments) -> None:
         If a file is not whole.
     """
     folder = Path(arguments.folder)
-    for path in sorted(file.parent for file in folder.rglob(FILE)) or [folder]:
-        estimator = load(path)
+    files = folder.rglob(_estimators.FILE)
+    for path in sorted(file.parent for file in files) or [folder]:
+        estimator = _estimators.load(path)
         if not arguments.quiet:
             print(f"{path}: a {type(estimator).__name__}, whole")
 
@@ -132,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     _add_encode(commands)
     _add_check(commands)
+    _add_warm(commands)
     return parser
 
 
@@ -175,7 +197,7 @@ def _add_audit(commands):
     whole = "print all rows of the table, not only the best of each size"
     parser.add_argument("--all", action="store_true", help=whole)
     _add_output(parser, "print the recommendation alone", "print all of the result")
-    parser.set_defaults(run=run_audit)
+    parser.set_defaults(run=_run_audit)
 
 
 def _add_encode(commands):
@@ -193,7 +215,7 @@ def _add_encode(commands):
     add("--packed", action="store_true", help=packed)
     add("--device", help=where)
     _add_output(parser, "print errors only", "print a summary")
-    parser.set_defaults(run=run_encode)
+    parser.set_defaults(run=lambda arguments: _encode.run_encode(arguments))
 
 
 def _add_check(commands):
@@ -208,6 +230,15 @@ def _add_check(commands):
     parser.add_argument("folder", metavar="DIR", help="the directory")
     parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.set_defaults(run=run_check)
+
+
+def _add_warm(commands):
+    parser = commands.add_parser(
+        "warm",
+        help="compile everything beforehand, for container images",
+        description="Compile all kernels into numba's cache, so that no search waits.",
+    )
+    parser.set_defaults(run=lambda arguments: _compile.main())
 
 
 def _add_output(parser, quiet, json):

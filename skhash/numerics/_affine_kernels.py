@@ -125,17 +125,17 @@ _add_panel, _add_half, _add_vector = (
 
 
 @kernel
-def multiply(rows, mean, panels, intercept, relu, sums):
+def multiply(rows, mean, panels, intercept, relu, block, sums):
     """Write (rows - mean) weights + intercept, or max(0, that) with `relu`.
 
     rows : bytes of float16, float32 or float64 (n, n_features)
     mean : float64 (n_features,)
     panels : float32 (n_panels, n_features, PANEL), the weights filled up with 0
     intercept : float32 (n_outputs,)
+    block : float32 (BLOCK_ROWS, DEPTH + PADDING), 0; room to work in
     sums : float32 (n, n_outputs), 0; with rows for whole tiles, and columns for the
         last panel, a half of one, or one vector
     """
-    block = np.zeros((BLOCK_ROWS, DEPTH + PADDING), dtype=np.float32)
     size = rows.shape[1] // len(mean)
     for first in range(0, len(rows), BLOCK_ROWS):
         last = min(first + BLOCK_ROWS, len(rows))

@@ -1,9 +1,10 @@
 """The training of torch modules: the one place that knows skorch."""
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from skhash.training._estimator import BaseNeuralHasher, arrays_of
 from skhash.training._params import LinearSchedule
+from skhash.utils.late import late_names
 
 __all__ = [
     "BaseNeuralHasher",
@@ -15,10 +16,11 @@ __all__ = [
     "arrays_of",
 ]
 
-
-def __getattr__(name):
-    # The other names derive from torch, which is imported when one is used.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "_storm" if name == "Storm" else "_module"
-    return getattr(import_module(f"skhash.training.{module}"), name)
+# These derive from torch, which is imported when one is used.
+if TYPE_CHECKING:
+    from skhash.training._module import Batch, Rows, TrainedModule
+    from skhash.training._storm import Storm
+else:
+    __getattr__, __dir__ = late_names(
+        __name__, {"_module": ["Batch", "Rows", "TrainedModule"], "_storm": ["Storm"]}
+    )

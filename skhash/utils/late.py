@@ -1,8 +1,29 @@
-"""Modules that are imported at their first use."""
+"""Modules and names that are imported at their first use.
 
+This file is all that `import skhash` runs, so it imports nothing but small modules of
+Python.
+"""
+
+import os
+import sys
+from collections.abc import Callable
 from importlib import import_module
+from threading import RLock
 
-from skhash.utils.threads import late_import
+# Forks acquire these locks before, in this order: one that another thread held would
+# stay locked in the child. The first is held during late imports; `kernels` adds the
+# lock of numba's compiler.
+fork_locks = [RLock()]
+late_import = fork_locks[0]
+
+# torch's threads (GNU OpenMP) wait for each other in a loop, some milliseconds long
+# unless this says else. Where other processes want the cores, the thread that is waited
+# for gets none meanwhile, and a fit is up to a hundred times slower. A loop of 10,000
+# rounds costs an idle machine next to nothing; one of 1000 doubles the time of steps of
+# many small operations. It is read when torch is imported, by GNU OpenMP alone: torch's
+# libraries on macOS and Windows have no such number.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 class LateModule:
@@ -28,3 +49,34 @@ class LateModule:
 
 
 torch = LateModule("torch")  # most of the time that importing skhash would take
+
+
+def late_names(
+    package: str, names: dict[str, list[str]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports its names late.
+
+    Parameters
+    ----------
+    package : str
+        The whole name of the package.
+    names : dict
+        The names that each module of the package gives it. The modules are names of the
+        package, too.
+    """
+    module_of = {name: module for module, own in names.items() for name in own}
+
+    def __getattr__(name):
+        if name not in module_of and name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with late_import:
+            found = import_module(f"{package}.{module_of.get(name, name)}")
+        if name in module_of:
+            found = getattr(found, name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    def __dir__():
+        return sorted({*vars(sys.modules[package]), *module_of, *names})
+
+    return __getattr__, __dir__

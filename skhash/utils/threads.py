@@ -6,31 +6,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from threading import RLock
 
 import joblib
 from joblib.parallel import get_active_backend
 
 from skhash.utils.chunks import even_chunks
-
-# Forks acquire these locks before, in this order: one that another thread held would
-# stay locked in the child. The first is held during late imports of modules that need
-# numba; `kernels` adds the lock of numba's compiler.
-fork_locks = [RLock()]
-late_import = fork_locks[0]
+from skhash.utils.late import fork_locks
 
 # Multiplications below which a product is not shared among threads of ours.
 MIN_SHARED_WORK = 2**24
 REFRESH_SECONDS = 10
-
-# torch's threads (GNU OpenMP) wait for each other in a loop, some milliseconds long
-# unless this says else. Where other processes want the cores, the thread that is waited
-# for gets none meanwhile, and a fit is up to a hundred times slower. A loop of 10,000
-# rounds costs an idle machine next to nothing; one of 1000 doubles the time of steps of
-# many small operations. It is read when torch is imported, by GNU OpenMP alone: torch's
-# libraries on macOS and Windows have no such number.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 def count_threads(n_jobs: int | None) -> int:

@@ -22,7 +22,7 @@ from special_files import make_link
 import skhash
 from skhash.auditing import timing
 from skhash.auditing.choices import ordered
-from skhash.auditing.texts import command
+from skhash.auditing.texts import command, recommendation
 from skhash.cli import _audit as audit_command
 from skhash.cli import _checks
 from skhash.cli import _encode as encode_command
@@ -242,9 +242,12 @@ class TestAudit:
                     value = getattr(row, name)
                     shown = f"{value:.3f}" if isinstance(value, float) else f"{value}"
                     assert cells[column] == shown.replace("None", ">90")
-            said = str(result.choice), result.reason, *result.alternatives
+            said = recommendation(result), *result.alternatives
             for text in [*said, *result.skipped, "X.npy", "150", "metric: cosine"]:
                 assert text in output
+            advice, store, use = output.split("Recommended: ")[1].splitlines()
+            assert advice == recommendation(result)
+            assert store.startswith("Store: ") and use.startswith("Use: ")
         assert len(rows) < len(result.rows) and "all 7" in output
 
     def test_columns_follow_the_options(self, run, X):
@@ -680,7 +683,9 @@ class TestStreams:
         on_terminal("stderr")
         last = "lsh at 8 bits" if command == "audit" else "150 of 150"
         assert run(*words, "--quiet")[2] == ""
-        assert last in run(*words)[2]  # by rich
+        errors = run(*words)[2]
+        assert last in errors  # by rich
+        assert errors.startswith("Audit of X.npy: ") == (command == "audit")
         no_import("rich")
         errors = run(*words)[2].splitlines()
         assert len(errors) > 2 and last in errors[-1]

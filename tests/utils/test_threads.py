@@ -15,7 +15,8 @@ from skhash.utils import (
     kernels,  # noqa: F401, adds the lock of the compiler to those of a fork
     threads,
 )
-from skhash.utils.threads import count_threads, late_import, map_in_threads
+from skhash.utils.late import late_import
+from skhash.utils.threads import count_threads, map_in_threads
 
 
 def test_none_follows_joblib():
@@ -52,7 +53,7 @@ def test_how_torch_waits_is_set_unless_the_user_says(given, expected):
     environment = {**os.environ, **given}
     if "GOMP_SPINCOUNT" not in given:  # importing the library has set it here
         environment.pop("GOMP_SPINCOUNT", None)
-    program = "import os, skhash.utils.threads; print(os.environ.get('GOMP_SPINCOUNT'))"
+    program = "import os, skhash; print(os.environ.get('GOMP_SPINCOUNT'))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,

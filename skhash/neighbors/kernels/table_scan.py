@@ -127,7 +127,8 @@ def _bound_rows(codes, query, score, bounds):
     """
     n_bytes, law, largest = len(query), codes.law, 0.0
     for byte in range(n_bytes):
-        bounds[byte] = query[byte]
+        for value in range(256):
+            bounds[byte, value] = query[byte, value]
         lowest, highest = extremes(bounds, 256 * byte, 256)
         largest += max(abs(lowest), abs(highest))
     if len(bounds) > n_bytes:
@@ -149,16 +150,18 @@ def _bound_rows(codes, query, score, bounds):
 def _halve(bounds, halves):
     """Write bounds for the halves of each value, the higher first."""
     for row in range(len(bounds)):
-        table, high, low = bounds[row], halves[row, :16], halves[row, 16:]
-        low[:] = 0
+        for half in range(16):
+            halves[row, 16 + half] = 0
         for value in range(256):
-            low[value & 15] += table[value] / _SIXTEEN
+            halves[row, 16 + (value & 15)] += bounds[row, value] / _SIXTEEN
         for other in range(2):
-            own, by = (low, high) if other else (high, low)
-            own[:] = np.inf
+            for half in range(16):
+                halves[row, 16 * other + half] = np.inf
             for value in range(256):
-                i, j = (value & 15, value >> 4) if other else (value >> 4, value & 15)
-                own[i] = min(own[i], table[value] - by[j])
+                high, low = value >> 4, 16 + (value & 15)
+                own, by = (low, high) if other else (high, low)
+                rest = bounds[row, value] - halves[row, by]
+                halves[row, own] = min(halves[row, own], rest)
 
 
 @inner_kernel
@@ -192,8 +195,11 @@ def _make_steps(codes, query, score, work, q):
         most = (2 + abs(score)) * codes.most
     # Bounds beyond float32 would exclude no code.
     if score == np.inf or most > _LARGEST:
-        work.tables[q] = 0
-        work.scales[q] = 0
+        for row in range(work.tables.shape[1]):
+            for entry in range(ENTRIES):
+                work.tables[q, row, entry] = 0
+        for i in range(work.scales.shape[1]):
+            work.scales[q, i] = 0
         return 0
     bounds, lowest = work.bounds, work.lowest
     error, n_rows = _bound_rows(codes, query, score + slack, bounds), len(bounds)
@@ -225,7 +231,8 @@ def first_limits(codes, live, queries, step, scores):
     """
     n, n_blocks = codes.n, len(codes.blocks)
     for q in range(len(queries)):
-        scores[q] = np.inf
+        for i in range(scores.shape[1]):
+            scores[q, i] = np.inf
         places = np.empty(scores.shape[1], dtype=np.int64)
         for block in range(0, n_blocks, step):
             first = block * BLOCK
@@ -265,7 +272,10 @@ def nearest(codes, live, queries, layout, mosts, work, scores, positions):
     such codes, infinity remains.
     """
     # Where nothing is known of the scores, a block tells what to look for.
-    first, stage = 0, FIRST_STAGE if mosts.max() < np.inf else 1
+    first, stage = 0, FIRST_STAGE
+    for q in range(len(queries)):
+        if mosts[q] == np.inf:
+            stage = 1
     blocks, order = layout
     n, is_ordered = codes.n, len(order) == 0
     limits = np.empty(len(queries), dtype=np.int64)
@@ -286,7 +296,8 @@ def nearest(codes, live, queries, layout, mosts, work, scores, positions):
                     continue
                 n_found = _list_found(work.found, block, n, live, places)
                 changed = False
-                for place in places[:n_found]:
+                for i_found in range(n_found):
+                    place = places[i_found]
                     score = _score(codes, queries[q], place)
                     if not (score <= mosts[q] and score <= scores[q, 0]):
                         continue
@@ -334,7 +345,8 @@ def within(codes, live, queries, span, radius, work):
             if size + n_found > len(scores):
                 owners, positions = _longer(owners), _longer(positions)
                 scores = _longer(scores)
-            for position in places[:n_found]:
+            for i in range(n_found):
+                position = places[i]
                 score = _score(codes, queries[q], position)
                 if score <= radius:
                     owners[size], positions[size], scores[size] = q, position, score

@@ -18,7 +18,8 @@ from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.search.algorithm import Algorithm
 from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import row_chunks
-from skhash.utils.threads import fork_locks, map_chunks, threads_for
+from skhash.utils.late import fork_locks
+from skhash.utils.threads import map_chunks, threads_for
 
 # Rows for the correlations of bits.
 SAMPLE_ROWS = 10_000
