@@ -304,7 +304,8 @@ def test_scikit_learn_checks(estimator):
         one["exception"].add_note(one["check_name"])
     if failed:
         raise ExceptionGroup("checks of scikit-learn", [r["exception"] for r in failed])
-    assert {r["check_name"] for r in results if r["status"] == "xfail"} == {*expected}
+    # Each that is known to fail does; not every version has them all.
+    assert all(one["status"] == "xfail" for one in results if one["expected_to_fail"])
     assert any(one["status"] == "passed" for one in results)
 
 

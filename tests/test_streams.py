@@ -237,6 +237,32 @@ def test_a_single_row_is_trained_on_or_refused(estimator):
         np.testing.assert_array_equal(outputs(estimator), before)
 
 
+@each(
+    "estimator",
+    [
+        *(
+            clone(SGH).set_params(refit_decoder=False, pairs=pairs)
+            for pairs in ("given", "neighbors")
+        ),
+        *(
+            clone(AUTOENCODER).set_params(decoder=decoder, posterior=posterior)
+            for decoder in ("gaussian", "multinomial", "bernoulli")
+            for posterior in ("independent", "correlated")
+        ),
+    ],
+)
+def test_calls_with_all_rows_are_the_epochs_of_a_fit(estimator):
+    rows = np.abs(X) / np.abs(X).max()  # which every decoder explains
+    fitted = clone(estimator).set_params(max_epochs=3).fit(rows)
+    streamed = clone(estimator)
+    for _ in range(3):
+        streamed.partial_fit(rows)
+    found, expected = (fit.decision_function(rows) for fit in (streamed, fitted))
+    np.testing.assert_array_equal(found, expected)
+    assert [row["epoch"] for row in streamed.history_] == [1, 2, 3]
+    assert streamed.n_iter_ == fitted.n_iter_ == 3
+
+
 @each("estimator", [SGH, AUTOENCODER, NEIGHBOR])
 def test_a_splitter_may_hold_out_nothing(estimator):
     """It is one of skorch's: any callable that parts a dataset."""

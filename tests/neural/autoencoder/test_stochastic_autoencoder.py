@@ -732,19 +732,6 @@ def test_saved_encoders_do_the_same(decoder, posterior, tmp_path):
     assert loaded.n_iter_ == encoder.n_iter_ + 1
 
 
-@each_decoder
-@each_posterior
-def test_partial_fit_goes_on_where_fit_stopped(decoder, posterior):
-    """Epoch by epoch on all rows is the same training as `fit`."""
-    X = DATA[decoder]
-    fitted = make(decoder=decoder, posterior=posterior).fit(X)
-    streamed = make(decoder=decoder, posterior=posterior)
-    for _ in range(3):
-        streamed.partial_fit(X)
-    np.testing.assert_array_equal(weights(streamed), weights(fitted))
-    assert streamed.n_steps_ == fitted.n_steps_
-
-
 def test_partial_fit_goes_on_with_the_correction(tmp_path):
     """From the net, and from a file; what is saved are the parts, too."""
     encoder = clone(make(**CORRELATED, correction=Correction("disarm", n_epochs=1)))

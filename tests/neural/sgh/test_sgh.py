@@ -257,19 +257,6 @@ def test_magnitudes_that_cannot_be_squared_are_refused(unit, digits):
         SGHEncoder(n_bits=4).fit(digits * unit)
 
 
-def test_partial_fit_goes_on_where_fit_stopped(digits):
-    """Epoch by epoch on all rows is the same training as `fit`."""
-    fitted = SGHEncoder(
-        n_bits=8, max_epochs=3, refit_decoder=False, random_state=0
-    ).fit(digits)
-    streamed = SGHEncoder(n_bits=8, random_state=0)
-    for _ in range(3):
-        streamed.partial_fit(digits)
-    np.testing.assert_array_equal(streamed.components_, fitted.components_)
-    assert streamed.n_iter_ == 3
-    assert [row["epoch"] for row in streamed.history_] == [1, 2, 3]
-
-
 def test_failed_partial_fit_leaves_the_state_whole(digits):
     encoder = SGHEncoder(n_bits=8, random_state=0, optimizer="sgd", lr=1e-4).fit(digits)
     before = {name: np.copy(getattr(encoder, name)) for name in ("components_", "rho_")}

@@ -295,18 +295,6 @@ def test_each_call_of_a_stream_draws_other_pairs(source, digits, fed):
         assert (first == second).mean() < 0.1
 
 
-def test_partial_fit_goes_on_where_fit_stopped(digits):
-    """Neighbours are no draws: three calls are three epochs."""
-    X, _ = digits
-    options = SMALL | {"pairs": "neighbors"}
-    fitted = SGHEncoder(**options | {"max_epochs": 3}).fit(X)
-    streamed = SGHEncoder(**options)
-    for _ in range(3):
-        streamed.partial_fit(X)
-    np.testing.assert_array_equal(streamed.components_, fitted.components_)
-    assert streamed.pair_scale_ == fitted.pair_scale_
-
-
 def test_a_stream_may_be_without_pairs_for_a_while_but_not_at_first(digits):
     X, y = digits
     given = given_pairs(y)
