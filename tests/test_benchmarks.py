@@ -20,6 +20,7 @@ FOLDER = ROOT / "examples" / "benchmarks"
 QUICK = {
     "fits": "fits --data digits --methods PCAHash LinearDecoder",
     "metrics": "metrics --queries 20 --database 300 --repeats 1",
+    "first_minute": "first_minute --rounds 1 --parts import",
     "one_query": "one_query --codes 1000 --bits 64",
     "knn": "knn --quick --kinds random --n 5000 --repeats 1",
     "bytes": "bytes --quick --bytes 4 --queries 50 --methods PQ signs",

@@ -45,9 +45,7 @@ def affine(X, weights, intercept, mean=None, *, relu=False) -> np.ndarray:
     # The same types in each call, so that there is one compiled function.
     rows.flags.writeable = False
     intercept = np.array(intercept, dtype=np.float32)
-    # numba compiles allocations slowly.
-    room = kernels.BLOCK_ROWS, kernels.DEPTH + kernels.PADDING
-    block = np.zeros(room, dtype=np.float32)
+    block = np.zeros(kernels.ROOM, dtype=np.float32)  # numba compiles that slowly
     kernels.multiply(rows, mean, panels, intercept, bool(relu), block, sums)
     return sums[:n, :n_outputs]
 

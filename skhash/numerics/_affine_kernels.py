@@ -21,6 +21,7 @@ TILE_ROWS, PANEL, HALF_PANEL = 6, LANES * _N_VECTORS, LANES * _N_VECTORS // 2
 # of the cache beside the weights that they meet, and a tile's into the first, where the
 # padding keeps rows from sharing places.
 BLOCK_ROWS, DEPTH, PADDING = 8 * TILE_ROWS, 1024, 16
+ROOM = BLOCK_ROWS, DEPTH + PADDING
 # Whether the processor reads numbers of two bytes, as nearly all do.
 READS_HALF = has_features("f16c") or has_features("neon")
 
@@ -132,7 +133,7 @@ def multiply(rows, mean, panels, intercept, relu, block, sums):
     mean : float64 (n_features,)
     panels : float32 (n_panels, n_features, PANEL), the weights filled up with 0
     intercept : float32 (n_outputs,)
-    block : float32 (BLOCK_ROWS, DEPTH + PADDING), 0; room to work in
+    block : float32 of shape ROOM, 0
     sums : float32 (n, n_outputs), 0; with rows for whole tiles, and columns for the
         last panel, a half of one, or one vector
     """
