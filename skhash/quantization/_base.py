@@ -7,10 +7,15 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.numerics._decoder import bits_of_block, check_codebook, count_blocks
+from skhash.numerics._decoder import (
+    bits_of_block,
+    check_codebook,
+    count_blocks,
+    scaled,
+)
 from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
 from skhash.persistence.estimators import save_estimator
-from skhash.persistence.schema import Plain, reals, wholes
+from skhash.persistence.schema import Attribute, Plain, optional, reals, wholes
 from skhash.quantization._blocks import BlockMoments
 from skhash.quantization._codebook import (
     decode,
@@ -19,6 +24,7 @@ from skhash.quantization._codebook import (
     residuals,
     squared_errors,
 )
+from skhash.quantization._rounding import round_codebook
 from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
 from skhash.utils.chunks import RowView, dense_rows
 from skhash.utils.ranges import COUNT, COUNT_FROM_0
@@ -107,7 +113,8 @@ class CodebookMixin:
     """
 
     _saved = {
-        "codebook_": reals(...),
+        "entries_": Attribute(("int8", "int16", "float32"), (...,)),
+        "scales_": optional(Attribute(("float32",), ("n_blocks",))),
         "offset_": reals("n_features"),
         "block_bits_": wholes(),
         "error_": reals(low=0),
@@ -123,6 +130,11 @@ class CodebookMixin:
         "n_jobs": [Integral, None],
         "verbose": ["boolean"],
     }
+
+    @property
+    def codebook_(self) -> np.ndarray:
+        """The vectors that values of blocks add: ``entries_`` times ``scales_``."""
+        return scaled(self.entries_, self.scales_)
 
     def save(self, path) -> None:
         """Write what was fitted to a directory of JSON and safetensors.
@@ -140,10 +152,10 @@ class CodebookMixin:
         save_estimator(self, path)
 
     def _check_saved(self):
-        check_codebook(self.codebook_, self.offset_, self.n_bits_)
-        if bits_of_block(self.codebook_) != self.block_bits_:
+        check_codebook(self.entries_, self.offset_, self.n_bits_, self.scales_)
+        if bits_of_block(self.entries_) != self.block_bits_:
             raise ValueError(
-                f"codebook_ has shape {self.codebook_.shape}, and block_bits_ is "
+                f"entries_ has shape {self.entries_.shape}, and block_bits_ is "
                 f"{self.block_bits_}."
             )
 
@@ -203,7 +215,11 @@ class CodebookMixin:
 
     def _keep(self, X, values, codebook, offset):
         """Keep a codebook, and what the rows and codes of its fit say of it."""
-        self.codebook_, self.offset_ = codebook, offset
+        self.entries_, self.scales_, self.offset_ = codebook, None, offset
+        if self.block_bits_ > 1:
+            rounded = round_codebook(X, values, codebook, offset)
+            self.entries_, self.scales_ = rounded
+            codebook = self.codebook_
         self.normalized_ = have_unit_length(X)
         self.error_ = float(squared_errors(X, values, codebook, offset).mean())
         some = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skhash
 from skhash import AdditiveQuantizer, ITQHash
-from skhash.quantization import LinearDecoder, _base, _quantizer
+from skhash.quantization import LinearDecoder, _base, _quantizer, _rounding
 from skhash.utils.chunks import dense_chunks, row_chunks
 
 QUICK = {"n_alternations": 1, "n_restarts": 2}
@@ -122,6 +122,7 @@ def test_parts_are_quantizers_of_some_axes(rows, monkeypatch, tmp_path):
     """Parts have no axis in common: the best codes of each are the best of the sum."""
     monkeypatch.setattr(_base, "RELAXATION", 0)
     monkeypatch.setattr(_base, "choose_ridge", lambda *problem: 1.0)
+    monkeypatch.setattr(_rounding, "MAX_ADDED", -1)
     X = load_digits().data[:500] + np.random.default_rng(0).normal(100, 1, (500, 64))
     axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]
     use_blocks(monkeypatch, 8, n_parts=3)
@@ -302,7 +303,8 @@ def test_what_does_not_fit_is_refused(digits):
     np.testing.assert_array_equal(copy.transform(digits), codes)
 
 
-def test_verbose_prints_the_error_of_each_alternation(digits, capsys):
+def test_verbose_prints_the_error_of_each_alternation(digits, capsys, monkeypatch):
+    monkeypatch.setattr(_rounding, "MAX_ADDED", -1)
     quantizer = AdditiveQuantizer(1, n_alternations=2, verbose=True).fit(digits)
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith("[AdditiveQuantizer] alternation 1 of 2, error ")
