@@ -80,7 +80,7 @@ def improve_blocks(tables, couplings, values, kicks, tolerance):
     n_blocks, n_entries = values.shape[1], tables.shape[1]
     n_values = n_entries // n_blocks
     best_table, table = np.empty(n_entries, np.float32), np.empty(n_entries, np.float32)
-    best, tried = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
+    best, tried = np.empty(n_blocks, np.uint8), np.empty(n_blocks, np.uint8)
     for i in range(len(values)):
         _copy(tables[i], best_table)
         _copy(values[i], best)
@@ -143,7 +143,7 @@ def start_blocks(tables, couplings, values, width):
         np.empty(width, np.int64),
         np.empty(width, np.int64),
     )
-    codes, longer = np.empty((2, width, n_blocks), np.int64)
+    codes, longer = np.empty((2, width, n_blocks), np.uint8)
     for i in range(len(values)):
         n_kept, costs[0] = 1, 0
         for block in range(n_blocks):
