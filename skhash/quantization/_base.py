@@ -25,6 +25,7 @@ from skhash.quantization._codebook import (
     squared_errors,
 )
 from skhash.quantization._rounding import round_codebook
+from skhash.quantization._search import RESTARTS
 from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
 from skhash.utils.chunks import RowView, dense_rows
 from skhash.utils.ranges import COUNT, COUNT_FROM_0
@@ -71,8 +72,10 @@ def is_affordable(n_entries: int, shape, n_parts=1) -> bool:
     return n_entries <= min(most, MAX_NUMBERS // n_columns)
 
 
-def choose_ridge(X, values, block_bits: int, recode=None) -> float:
+def choose_ridge(X, values, block_bits: int, recode=None) -> tuple:
     """Return the ridge of `RIDGES` that serves held-out rows best, or nearly so.
+
+    Beside it are these rows, and the decoder of the others with this ridge, or None.
 
     Parameters
     ----------
@@ -88,13 +91,13 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> float:
     held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
     fitted = np.sort(order[len(held) :])
     if not len(held):
-        return RIDGES[-1]
+        return RIDGES[-1], dense_rows(X[held]), None
     moments = BlockMoments(X[fitted], values[fitted], block_bits)
-    rows = dense_rows(X[held])
+    rows, solve = dense_rows(X[held]), cache(lambda i: moments.solve(RIDGES[i]))
 
     @cache
     def error(i):
-        decoder = moments.solve(RIDGES[i])
+        decoder = solve(i)
         codes = recode(rows, values[held], *decoder) if recode else values[held]
         return squared_errors(rows, codes, *decoder).sum()
 
@@ -103,7 +106,8 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> float:
     step = 1 if error(i + 1) < error(i) else -1
     while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
         i += step
-    return RIDGES[i - (i > 0 and error(i - 1) < SLACK * error(i))]
+    i -= i > 0 and error(i - 1) < SLACK * error(i)
+    return RIDGES[i], rows, solve(i)
 
 
 class CodebookMixin:
@@ -198,8 +202,11 @@ class CodebookMixin:
         options["n_jobs"] = self.n_jobs
         if ridge is None and self.block_bits_ > 1:
             recode = partial(refine, **options) if self.n_alternations else None
-            ridge = choose_ridge(X, values, self.block_bits_, recode)
-        options["n_restarts"] = self.n_restarts
+            ridge, *held = choose_ridge(X, values, self.block_bits_, recode)
+            self._choose_search(*held)
+        # The cheapest search for codes is not the best one to fit a codebook to.
+        is_auto = self.n_restarts == "auto"
+        options["n_restarts"] = max(RESTARTS) if is_auto else self.n_restarts
         decoder = fit_blocks(X, values, self.block_bits_, ridge)
         random_state = np.random.RandomState(seed)
         for turn in range(self.n_alternations):
@@ -212,6 +219,12 @@ class CodebookMixin:
                 step = f"alternation {turn + 1} of {self.n_alternations}"
                 print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
         return decoder, values, ridge
+
+    def _choose_search(self, rows, decoder):
+        """Choose how to search for codes, where that is no parameter.
+
+        decoder : tuple (codebook, offset), which was not fitted to these rows, or None
+        """
 
     def _keep(self, X, values, codebook, offset):
         """Keep a codebook, and what the rows and codes of its fit say of it."""

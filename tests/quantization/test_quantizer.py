@@ -121,7 +121,7 @@ def test_the_seed_draws_centres_and_noise(digits, monkeypatch):
 def test_parts_are_quantizers_of_some_axes(rows, monkeypatch, tmp_path):
     """Parts have no axis in common: the best codes of each are the best of the sum."""
     monkeypatch.setattr(_base, "RELAXATION", 0)
-    monkeypatch.setattr(_base, "choose_ridge", lambda *problem: 1.0)
+    monkeypatch.setattr(_base, "choose_ridge", lambda *problem: (1.0, None, None))
     monkeypatch.setattr(_rounding, "MAX_ADDED", -1)
     X = load_digits().data[:500] + np.random.default_rng(0).normal(100, 1, (500, 64))
     axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]
