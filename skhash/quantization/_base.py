@@ -16,7 +16,7 @@ from skhash.numerics._decoder import (
 from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Attribute, Plain, optional, reals, wholes
-from skhash.quantization._blocks import BlockMoments
+from skhash.quantization._blocks import least_squares
 from skhash.quantization._codebook import (
     decode,
     fit_blocks,
@@ -92,7 +92,7 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> tuple:
     fitted = np.sort(order[len(held) :])
     if not len(held):
         return RIDGES[-1], dense_rows(X[held]), None
-    moments = BlockMoments(X[fitted], values[fitted], block_bits)
+    moments = least_squares(X[fitted], values[fitted], block_bits)
     rows, solve = dense_rows(X[held]), cache(lambda i: moments.solve(RIDGES[i]))
 
     @cache
