@@ -220,6 +220,10 @@ class CodebookMixin:
                 print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
         return decoder, values, ridge
 
+    def _codes_of_fit(self, rows, values):
+        """Return the codes by which some rows of the fit are judged, given the last."""
+        return values
+
     def _choose_search(self, rows, decoder):
         """Choose how to search for codes, where that is no parameter.
 
@@ -234,10 +238,12 @@ class CodebookMixin:
             self.entries_, self.scales_ = rounded
             codebook = self.codebook_
         self.normalized_ = have_unit_length(X)
-        self.error_ = float(squared_errors(X, values, codebook, offset).mean())
         some = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
-        decoded = decode(values[some], codebook, offset)
-        chosen = choose_fractions(dense_rows(X[some]), decoded, offset, ERROR_WEIGHT)
+        rows = dense_rows(X[some])
+        own = self._codes_of_fit(rows, values[some])
+        self.error_ = float(squared_errors(rows, own, codebook, offset).mean())
+        decoded = decode(own, codebook, offset)
+        chosen = choose_fractions(rows, decoded, offset, ERROR_WEIGHT)
         self.length_bits_, self.distance_bits_ = chosen
         return self
 

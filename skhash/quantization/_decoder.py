@@ -64,8 +64,8 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
     block_bits_ : int
         Bits of a block.
     error_ : float
-        Mean squared error of the rows that `fit` saw, by its last codes; with
-        ``n_alternations=0`` by the given ones.
+        Mean squared error of the rows that `fit` saw, or of 2000 of them that are
+        drawn at random, by its last codes; with ``n_alternations=0`` by the given ones.
     length_bits_, distance_bits_ : int
         Bits of the fraction of a float that suffice for the length of a decoded vector,
         and for its squared distance from the offset, where searches keep these: with

@@ -96,8 +96,8 @@ class AdditiveQuantizer(
         The restarts, and how many codes are kept while codes are made block by block,
         of `transform`.
     error_ : float
-        Mean squared error of the rows that `fit` saw, by the codes that it ended with.
-        With few rows, the codes that `transform` finds for them are farther.
+        Mean squared error of the codes that `transform` finds for the rows that `fit`
+        saw, or of 2000 of them that are drawn at random.
     length_bits_, distance_bits_ : int
         Bits of the fraction of a float that suffice for the length of a decoded vector,
         and for its squared distance from the offset, where searches keep these: with
@@ -295,6 +295,9 @@ class AdditiveQuantizer(
         decoder = residual_codebook(X, n_blocks, self.block_bits_, seed)
         values = refine(X, None, *decoder, n_jobs=self.n_jobs)
         return self._alternate(X, values, ridge, seed)
+
+    def _codes_of_fit(self, rows, values):
+        return self._values(rows)
 
     def _choose_search(self, rows, decoder):
         if self.n_restarts == "auto" and decoder is not None:

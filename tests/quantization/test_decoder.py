@@ -203,7 +203,7 @@ def test_blocks_decode_to_sums_of_their_entries(digits, bits, block_bits):
     expected = ((digits - decoder.inverse_transform(bits)) ** 2).sum(axis=1)
     error = decoder.reconstruction_error(digits, bits)
     np.testing.assert_allclose(error, expected, rtol=1e-4)
-    assert decoder.error_ == error.mean()
+    assert decoder.error_ == pytest.approx(error.mean())
 
 
 def test_with_a_huge_ridge_blocks_are_the_linear_decoder(digits, bits, set_choices):
