@@ -338,8 +338,8 @@ class OurIndex:
             bits = self.encoder.fit(rows).transform(rows)
         if self.decoder is not None:
             self.decoder.fit(rows, bits)
-            kept = self.decoder.codebook_.size + self.decoder.offset_.size
-            self.codebook_bytes = FLOAT * kept
+            kept = self.decoder.entries_.nbytes + FLOAT * self.decoder.offset_.size
+            self.codebook_bytes = kept
 
     def add(self, rows):
         if self.decoder is None:

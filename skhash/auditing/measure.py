@@ -111,7 +111,7 @@ def measure_bytes(quantizer, task) -> AuditRow:
     find = partial(search.kneighbors, data.queries, return_distance=False)
     _, seconds = timed(find)
     n_held = n_bytes + search.index_._store.bytes_beside
-    once = quantizer.codebook_.nbytes + quantizer.offset_.nbytes
+    once = search.index_._store.decoder.nbytes
     return AuditRow(
         *("bytes", quantizer.n_bits_, n_bytes, n_held, once),
         fit_seconds=fit_seconds,

@@ -4,9 +4,20 @@ A code of n bits is cut into ``M = ceil(n / g)`` blocks of g bits, whose values 
 numbers in ``range(2^g)``, the first bit being the highest. It decodes to
 ``offset + sum_m C_m[v_m]``. The codebook C has shape (M, 2^g, n_features), or for g = 1
 (n_bits, n_features): what each bit that is set adds.
+
+A codebook may be kept as whole numbers of 8 or 16 bits with a scale for each block.
+Then it is their product in float32, and everything is defined by that.
 """
 
 import numpy as np
+
+# So that a product of a whole number and a scale is 0 or a normal float32.
+LEAST_SCALE, LARGEST_SCALE = np.float32(2.0**-126), np.float32(2.0**112)
+
+
+def scaled(entries, scales) -> np.ndarray:
+    """Return the codebook of whole numbers and scales; of scales None the entries."""
+    return entries if scales is None else entries * scales[:, None, None]
 
 
 def bits_of_block(codebook) -> int:
@@ -18,7 +29,7 @@ def count_blocks(n_bits: int, block_bits: int) -> int:
     return -(-n_bits // block_bits)
 
 
-def check_codebook(codebook, offset, n_bits) -> None:
+def check_codebook(codebook, offset, n_bits, scales=None) -> None:
     """Raise ``ValueError`` unless these decode codes of `n_bits`."""
     if codebook.ndim != 2 and codebook.shape[1:-1] not in ((16,), (256,)):
         raise ValueError(
@@ -35,6 +46,16 @@ def check_codebook(codebook, offset, n_bits) -> None:
         raise ValueError(
             f"A codebook of shape {codebook.shape} is not one for {n_bits} bits, which "
             f"are {n_blocks} blocks."
+        )
+    if (codebook.dtype.kind == "i" and codebook.ndim == 3) != (scales is not None):
+        raise ValueError("Blocks of whole numbers, and no others, must have scales.")
+    if scales is None:
+        return
+    in_range = LEAST_SCALE <= scales.min() <= scales.max() <= LARGEST_SCALE
+    if scales.shape != codebook.shape[:1] or not in_range:
+        raise ValueError(
+            f"scales must be {len(codebook)} numbers from {LEAST_SCALE} to "
+            f"{LARGEST_SCALE}, got {scales}."
         )
 
 

@@ -7,11 +7,16 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.numerics._decoder import bits_of_block, check_codebook, count_blocks
+from skhash.numerics._decoder import (
+    bits_of_block,
+    check_codebook,
+    count_blocks,
+    scaled,
+)
 from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
 from skhash.persistence.estimators import save_estimator
-from skhash.persistence.schema import Plain, reals, wholes
-from skhash.quantization._blocks import BlockMoments
+from skhash.persistence.schema import Attribute, Plain, optional, reals, wholes
+from skhash.quantization._blocks import least_squares
 from skhash.quantization._codebook import (
     decode,
     fit_blocks,
@@ -19,6 +24,8 @@ from skhash.quantization._codebook import (
     residuals,
     squared_errors,
 )
+from skhash.quantization._rounding import round_codebook
+from skhash.quantization._search import RESTARTS
 from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
 from skhash.utils.chunks import RowView, dense_rows
 from skhash.utils.ranges import COUNT, COUNT_FROM_0
@@ -65,8 +72,10 @@ def is_affordable(n_entries: int, shape, n_parts=1) -> bool:
     return n_entries <= min(most, MAX_NUMBERS // n_columns)
 
 
-def choose_ridge(X, values, block_bits: int, recode=None) -> float:
+def choose_ridge(X, values, block_bits: int, recode=None) -> tuple:
     """Return the ridge of `RIDGES` that serves held-out rows best, or nearly so.
+
+    Beside it are these rows, and the decoder of the others with this ridge, or None.
 
     Parameters
     ----------
@@ -82,13 +91,13 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> float:
     held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
     fitted = np.sort(order[len(held) :])
     if not len(held):
-        return RIDGES[-1]
-    moments = BlockMoments(X[fitted], values[fitted], block_bits)
-    rows = dense_rows(X[held])
+        return RIDGES[-1], dense_rows(X[held]), None
+    moments = least_squares(X[fitted], values[fitted], block_bits)
+    rows, solve = dense_rows(X[held]), cache(lambda i: moments.solve(RIDGES[i]))
 
     @cache
     def error(i):
-        decoder = moments.solve(RIDGES[i])
+        decoder = solve(i)
         codes = recode(rows, values[held], *decoder) if recode else values[held]
         return squared_errors(rows, codes, *decoder).sum()
 
@@ -97,7 +106,8 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> float:
     step = 1 if error(i + 1) < error(i) else -1
     while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
         i += step
-    return RIDGES[i - (i > 0 and error(i - 1) < SLACK * error(i))]
+    i -= i > 0 and error(i - 1) < SLACK * error(i)
+    return RIDGES[i], rows, solve(i)
 
 
 class CodebookMixin:
@@ -107,7 +117,8 @@ class CodebookMixin:
     """
 
     _saved = {
-        "codebook_": reals(...),
+        "entries_": Attribute(("int8", "int16", "float32"), (...,)),
+        "scales_": optional(Attribute(("float32",), ("n_blocks",))),
         "offset_": reals("n_features"),
         "block_bits_": wholes(),
         "error_": reals(low=0),
@@ -123,6 +134,11 @@ class CodebookMixin:
         "n_jobs": [Integral, None],
         "verbose": ["boolean"],
     }
+
+    @property
+    def codebook_(self) -> np.ndarray:
+        """The vectors that values of blocks add: ``entries_`` times ``scales_``."""
+        return scaled(self.entries_, self.scales_)
 
     def save(self, path) -> None:
         """Write what was fitted to a directory of JSON and safetensors.
@@ -140,10 +156,10 @@ class CodebookMixin:
         save_estimator(self, path)
 
     def _check_saved(self):
-        check_codebook(self.codebook_, self.offset_, self.n_bits_)
-        if bits_of_block(self.codebook_) != self.block_bits_:
+        check_codebook(self.entries_, self.offset_, self.n_bits_, self.scales_)
+        if bits_of_block(self.entries_) != self.block_bits_:
             raise ValueError(
-                f"codebook_ has shape {self.codebook_.shape}, and block_bits_ is "
+                f"entries_ has shape {self.entries_.shape}, and block_bits_ is "
                 f"{self.block_bits_}."
             )
 
@@ -186,8 +202,11 @@ class CodebookMixin:
         options["n_jobs"] = self.n_jobs
         if ridge is None and self.block_bits_ > 1:
             recode = partial(refine, **options) if self.n_alternations else None
-            ridge = choose_ridge(X, values, self.block_bits_, recode)
-        options["n_restarts"] = self.n_restarts
+            ridge, *held = choose_ridge(X, values, self.block_bits_, recode)
+            self._choose_search(*held)
+        # The cheapest search for codes is not the best one to fit a codebook to.
+        is_auto = self.n_restarts == "auto"
+        options["n_restarts"] = max(RESTARTS) if is_auto else self.n_restarts
         decoder = fit_blocks(X, values, self.block_bits_, ridge)
         random_state = np.random.RandomState(seed)
         for turn in range(self.n_alternations):
@@ -201,14 +220,30 @@ class CodebookMixin:
                 print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
         return decoder, values, ridge
 
+    def _codes_of_fit(self, rows, values):
+        """Return the codes by which some rows of the fit are judged, given the last."""
+        return values
+
+    def _choose_search(self, rows, decoder):
+        """Choose how to search for codes, where that is no parameter.
+
+        decoder : tuple (codebook, offset), which was not fitted to these rows, or None
+        """
+
     def _keep(self, X, values, codebook, offset):
         """Keep a codebook, and what the rows and codes of its fit say of it."""
-        self.codebook_, self.offset_ = codebook, offset
+        self.entries_, self.scales_, self.offset_ = codebook, None, offset
+        if self.block_bits_ > 1:
+            rounded = round_codebook(X, values, codebook, offset)
+            self.entries_, self.scales_ = rounded
+            codebook = self.codebook_
         self.normalized_ = have_unit_length(X)
-        self.error_ = float(squared_errors(X, values, codebook, offset).mean())
         some = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
-        decoded = decode(values[some], codebook, offset)
-        chosen = choose_fractions(dense_rows(X[some]), decoded, offset, ERROR_WEIGHT)
+        rows = dense_rows(X[some])
+        own = self._codes_of_fit(rows, values[some])
+        self.error_ = float(squared_errors(rows, own, codebook, offset).mean())
+        decoded = decode(own, codebook, offset)
+        chosen = choose_fractions(rows, decoded, offset, ERROR_WEIGHT)
         self.length_bits_, self.distance_bits_ = chosen
         return self
 

@@ -9,7 +9,7 @@ import scipy.linalg
 from scipy import sparse
 
 from skhash.numerics._projection import column_means
-from skhash.utils.chunks import dense_chunks
+from skhash.utils.chunks import dense_chunks, dense_rows
 
 # Ridge on what single bits add, as a share of the rows: it matters only where bits are
 # constant or copies of each other.
@@ -19,6 +19,13 @@ RIDGE = 1e-6
 def entries_of(values, n_values: int) -> np.ndarray:
     """Return the place of each value among all entries, (n, n_blocks), int32."""
     return values + n_values * np.arange(values.shape[1], dtype=np.int32)
+
+
+def least_squares(X, values, block_bits):
+    """Return `BlockMoments`, or for few rows `RowProducts`, which take less time."""
+    n_entries = values.shape[1] * 2**block_bits
+    kind = RowProducts if 2 * len(values) < n_entries else BlockMoments
+    return kind(X, values, block_bits)
 
 
 class BlockMoments:
@@ -87,6 +94,37 @@ class BlockMoments:
         codebook = codebook.reshape(self.n_blocks, len(penalty), -1)
         shares = self.shares.reshape(self.n_blocks, len(penalty))
         codebook -= np.einsum("mk,mkd->md", shares, codebook)[:, None]
+        return codebook.astype(np.float32), self.mean
+
+
+class RowProducts:
+    """The same least squares as those of `BlockMoments`, by a system of as many rows.
+
+    The ridge makes entries sums of what rows weigh (kernel ridge regression).
+    """
+
+    def __init__(self, X, values, block_bits):
+        self.values, self.block_bits = values, block_bits
+        self.mean = column_means(X)
+        self.rows = dense_rows(X[:]) - self.mean
+
+    def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `BlockMoments.solve` does."""
+        n_rows, penalty = len(self.values), RIDGE * len(self.values)
+        # It is diagonal in an orthogonal basis, so that this is its inverse.
+        inverse = departure_penalty(self.block_bits, 1 / ridge, 1 / penalty)
+        products = np.zeros((n_rows, n_rows))
+        for own in self.values.T:
+            products += inverse[own[:, None], own]
+        products -= products.mean(axis=0)
+        products -= products.mean(axis=1, keepdims=True)
+        products[np.diag_indices(n_rows)] += 1
+        weights = scipy.linalg.solve(products, self.rows, assume_a="pos")
+        codebook = np.zeros((self.values.shape[1], len(inverse), self.rows.shape[1]))
+        for own, entries in zip(self.values.T, codebook, strict=True):
+            np.add.at(entries, own, weights)
+            entries[:] = inverse @ entries
+            entries -= entries[own].mean(axis=0)
         return codebook.astype(np.float32), self.mean
 
 

@@ -11,7 +11,7 @@ from skhash.codes import check_bits
 from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import column_means
 from skhash.persistence.schema import reals
-from skhash.quantization._blocks import BlockMoments
+from skhash.quantization._blocks import least_squares
 from skhash.quantization._descent import BlockDescent
 from skhash.utils.arrays import check_magnitude
 from skhash.utils.chunks import dense_chunks, row_chunks
@@ -28,7 +28,7 @@ def fit_blocks(X, values, block_bits: int, ridge) -> tuple[np.ndarray, np.ndarra
     """
     if block_bits == 1:
         return fit_codebook(X, values)
-    return BlockMoments(X, values, block_bits).solve(ridge)
+    return least_squares(X, values, block_bits).solve(ridge)
 
 
 def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:

@@ -32,10 +32,10 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
     ----------
     block_bits : {1, 4, 8, "auto"}, default="auto"
         Bits of a block: the more, the better the same codes decode, with a codebook of
-        ``codebook_.nbytes``, ``4 n_features 2**block_bits n_bits / block_bits`` (for
-        64 bits and 384 columns 98 kB, 393 kB and 3.1 MB), and the more rows are needed.
+        ``entries_.nbytes`` (for 64 bits and 384 columns 98 kB, and in whole numbers of
+        8 bits another 98 kB and .79 MB), and the more rows are needed.
         "auto" is 8, and less where the codebook would have more than two entries for
-        each row, or more than 8192 entries or 134 MB.
+        each row, or more than 8192 entries or 134 MB as floats.
     n_alternations : int, default=6
         How often the codes are refined and the codebook fitted to them anew. The
         codebook then is that of codes that `refine` returns; 0 is for given codes.
@@ -57,13 +57,16 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         (ceil(n_bits / block_bits), 2**block_bits, n_features): what each block adds by
         its value, a number whose highest bit is the first, as `numpy.packbits` has it;
         a last block with fewer bits has zeros behind them.
+    entries_, scales_ : ndarray, ndarray or None
+        The codebook as files and indexes hold it, as in `skhash.AdditiveQuantizer`; for
+        blocks of one bit, the codebook itself and None.
     offset_ : ndarray of shape (n_features,), float64
         Added to these; for blocks of 4 and 8 bits the mean of the rows.
     block_bits_ : int
         Bits of a block.
     error_ : float
-        Mean squared error of the rows that `fit` saw, by its last codes; with
-        ``n_alternations=0`` by the given ones.
+        Mean squared error of the rows that `fit` saw, or of 2000 of them that are
+        drawn at random, by its last codes; with ``n_alternations=0`` by the given ones.
     length_bits_, distance_bits_ : int
         Bits of the fraction of a float that suffice for the length of a decoded vector,
         and for its squared distance from the offset, where searches keep these: with

@@ -27,7 +27,7 @@ TOLERANCE = 1e-6
 # How many blocks a restart changes, of single bits and of more: half of the values that
 # are drawn for bits are the old ones.
 BIT_KICK, BLOCK_KICK = 16, 2
-# How many codes are kept while they are made block by block (beam search).
+# How many codes are kept while they are made block by block (beam search), at most.
 BEAM = 8
 # Rows that a thread takes at a time.
 ROWS = 48
@@ -47,6 +47,8 @@ class BlockDescent:
         Or of shape (n_bits, n_features), of bits.
     n_bits : int, default=None
         The last block has values for these only. None is whole blocks.
+    beam_width : int, default=BEAM
+        How many codes are kept while they are made block by block.
     n_restarts : int, default=0
     n_jobs : int, default=None
         Threads; see `count_threads`.
@@ -54,8 +56,17 @@ class BlockDescent:
         Of the random changes.
     """
 
-    def __init__(self, codebook, n_bits=None, *, n_restarts=0, n_jobs=None, seed=0):
-        kick = BLOCK_KICK
+    def __init__(
+        self,
+        codebook,
+        n_bits=None,
+        *,
+        beam_width=BEAM,
+        n_restarts=0,
+        n_jobs=None,
+        seed=0,
+    ):
+        kick, self.beam_width = BLOCK_KICK, beam_width
         if codebook.ndim == 2:
             codebook = np.stack([np.zeros_like(codebook), codebook], axis=1)
             kick = BIT_KICK
@@ -115,7 +126,8 @@ class BlockDescent:
             tables = affine(centered[rows], self.panels, self.diagonal)
             tables = np.ascontiguousarray(tables)
             if begin:
-                _kernels.start_blocks(tables, self.couplings, values[rows], BEAM)
+                task = tables, self.couplings, values[rows]
+                _kernels.start_blocks(*task, self.beam_width)
             if bit_cost:
                 other = np.bitwise_count(anchor[rows, :, None] ^ numbers)
                 tables += bit_cost * other.reshape(tables.shape)

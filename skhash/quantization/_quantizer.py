@@ -24,10 +24,15 @@ from skhash.quantization._base import (
     is_affordable,
 )
 from skhash.quantization._codebook import decode, refine, squared_errors
+from skhash.quantization._descent import BEAM
 from skhash.quantization._residual import residual_codebook
-from skhash.utils._sklearn import fit_context
+from skhash.quantization._search import RESTARTS, choose_search
+from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.chunks import dense_chunks, even_chunks
 from skhash.utils.ranges import COUNT
+
+# More would take memory for the changes of each.
+MAX_RESTARTS = 2**20
 
 
 class AdditiveQuantizer(
@@ -55,9 +60,11 @@ class AdditiveQuantizer(
         Bytes of a code.
     n_alternations : int, default=6
         How often the codes are refined and the codebook is fitted to them anew.
-    n_restarts : int, default=8
+    n_restarts : int or "auto", default="auto"
         Restarts of the search for the best code of a row: the more, the lower the
-        error, in time in proportion.
+        error, in time in proportion. "auto" chooses them, at most 8, and the width of
+        the beam from which the search starts, by rows that are held out: the cheapest
+        of which the error is within .5 % of the best. With a number, the width is 8.
     max_train_samples : int or None, default=100_000
         Maximum number of rows, drawn at random, that `fit` learns from. None uses all.
     n_jobs : int, default=None
@@ -71,16 +78,27 @@ class AdditiveQuantizer(
     Attributes
     ----------
     codebook_ : ndarray of shape (n_blocks, 256 or 16, n_features), float32
-        What each block of a code adds by its value: see the notes.
+        What each block of a code adds by its value: see the notes. It is the product of
+        the next two, made anew each time.
+    entries_ : ndarray of shape (n_blocks, 256 or 16, n_features), int8
+        The codebook in whole numbers, which are what files and indexes hold; int16 or
+        float32 where 8 bits would raise the mean or the median of the squared errors of
+        the rows of the fit by more than .5 %.
+    scales_ : ndarray of shape (n_blocks,), float32, or None
+        Powers of two that the whole numbers of blocks are multiplied by; None without
+        these.
     offset_ : ndarray of shape (n_features,), float64
         Added to these: the mean of the rows.
     block_bits_ : {8, 4}
         Bits of a block.
     n_parts_ : int
         Parts of the code that are fitted by themselves: see the notes.
+    n_restarts_, beam_width_ : int
+        The restarts, and how many codes are kept while codes are made block by block,
+        of `transform`.
     error_ : float
-        Mean squared error of the rows that `fit` saw, by the codes that it ended with.
-        With few rows, the codes that `transform` finds for them are farther.
+        Mean squared error of the codes that `transform` finds for the rows that `fit`
+        saw, or of 2000 of them that are drawn at random.
     length_bits_, distance_bits_ : int
         Bits of the fraction of a float that suffice for the length of a decoded vector,
         and for its squared distance from the offset, where searches keep these: with
@@ -135,10 +153,18 @@ class AdditiveQuantizer(
     """
 
     _has_hamming_distances = False
-    _saved = {"n_parts_": wholes(low=1)}
+    _saved = {
+        "n_parts_": wholes(low=1),
+        "n_restarts_": wholes(low=0, high=MAX_RESTARTS),
+        "beam_width_": wholes(low=1, high=BEAM),
+    }
     _parameter_constraints: dict = {
         "n_bytes": COUNT,
         **CodebookMixin._parameter_constraints,
+        "n_restarts": [
+            Interval(Integral, 0, MAX_RESTARTS, closed="both"),
+            StrOptions({"auto"}),
+        ],
         "random_state": ["random_state"],
     }
 
@@ -147,7 +173,7 @@ class AdditiveQuantizer(
         n_bytes=8,
         *,
         n_alternations=6,
-        n_restarts=8,
+        n_restarts="auto",
         max_train_samples=100_000,
         n_jobs=None,
         random_state=None,
@@ -188,6 +214,9 @@ class AdditiveQuantizer(
         X, _ = self._sample(self._validate(X, reset=True), seed)
         self.block_bits_, self.n_parts_ = choose_blocks(self.n_bytes, X.shape)
         self.n_bits_ = 8 * self.n_bytes
+        self.beam_width_, self.n_restarts_ = BEAM, self.n_restarts
+        if self.n_restarts == "auto":
+            self.n_restarts_ = max(RESTARTS)
         if self.n_parts_ > 1:
             return self._keep(X, *self._fit_parts(X, seed))
         n_blocks = self.n_bits_ // self.block_bits_
@@ -268,6 +297,14 @@ class AdditiveQuantizer(
         values = refine(X, None, *decoder, n_jobs=self.n_jobs)
         return self._alternate(X, values, ridge, seed)
 
+    def _codes_of_fit(self, rows, values):
+        return self._values(rows)
+
+    def _choose_search(self, rows, decoder):
+        if self.n_restarts == "auto" and decoder is not None:
+            found = choose_search(rows, *decoder, self.n_jobs)
+            self.beam_width_, self.n_restarts_ = found
+
     def _fit_parts(self, X, seed):
         """Return codes, codebook and offset, of parts with some principal axes each."""
         codebook, values, ridge = [], [], None
@@ -286,19 +323,21 @@ class AdditiveQuantizer(
 
     def _values(self, X):
         """Return the codes of validated rows, as values of blocks."""
-        kinds = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs}
-        parts = (self.codebook_[blocks] for blocks in self._parts())
+        kinds = {"beam_width": self.beam_width_, "n_restarts": self.n_restarts_}
+        kinds["n_jobs"] = self.n_jobs
+        codebook = self.codebook_
+        parts = (codebook[blocks] for blocks in self._parts())
         codes = [refine(X, None, part, self.offset_, **kinds) for part in parts]
         return np.hstack(codes)
 
     def _values_of(self, codes):
         codes = check_packed(codes, self.n_bits_)
-        return block_values(codes, self.block_bits_, len(self.codebook_))
+        return block_values(codes, self.block_bits_, len(self.entries_))
 
     def _check_saved(self):
         super()._check_saved()
         of_bytes = self.block_bits_ > 1 and self.n_bits_ % 8 == 0
-        if not of_bytes or self.n_parts_ > len(self.codebook_):
+        if not of_bytes or self.n_parts_ > len(self.entries_):
             about = f"{self.n_bits_} bits in {self.n_parts_} parts"
             raise ValueError(f"Codes of {about} are no bytes of a quantizer.")
 

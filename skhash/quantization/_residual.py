@@ -45,8 +45,11 @@ def kmeans(rows, n_centers, random_state) -> tuple[np.ndarray, np.ndarray]:
 
     The rows are clustered by their first principal axis, from there by more and more of
     them, and by all in the end: a much better minimum than that of all from the start
-    (progressive k-means). Centres without rows stay where they are.
+    (progressive k-means). Centres without rows stay where they are. Of fewer rows than
+    centres, each is one.
     """
+    if len(rows) <= n_centers:
+        return rows[np.arange(n_centers) % len(rows)], np.arange(len(rows))
     axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
     rows = rows @ axes
     n, n_axes = rows.shape

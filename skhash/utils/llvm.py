@@ -114,11 +114,11 @@ class Code:
 
 
 class Array:
-    """An array in LLVM code."""
+    """An array in LLVM code; `item` is the type of its numbers."""
 
     def __init__(self, context, builder, kind, value):
         array = context.make_array(kind)(context, builder, value=value)
-        self.builder = builder
+        self.builder, self.item = builder, kind.dtype
         self.start = builder.bitcast(array.data, BYTE.as_pointer())
         self.shape = cgutils.unpack_tuple(builder, array.shape)
         self.strides = cgutils.unpack_tuple(builder, array.strides)
@@ -133,10 +133,11 @@ def instruction(returned):
     """Turn a function that writes LLVM code into one that kernels can call.
 
     Its arguments are `Code`, an `Array` for each array, and a value for each number.
-    All are annotated with their types, where ``int`` means a number that is known when
-    the kernel is compiled. As code reads memory by these types, an
-    array of another type or layout does not compile. ``[::1]`` stands for any shape in
-    one piece, ``[:, :]`` for rows that may be apart, and bytes may be booleans. It
+    All are annotated with their types, or a tuple of those that an array may have;
+    ``int`` means a number that is known when the kernel is compiled. As code reads
+    memory by these types, an array of another type or layout does not compile.
+    ``[::1]`` stands for any shape in one piece, ``[:, :]`` for rows that may be apart,
+    and bytes may be booleans. It
     returns a value of the type `returned`, or a tuple of values.
     """
 
@@ -173,6 +174,9 @@ def instruction(returned):
 def _checked(parameter, kind):
     """Return the type of an argument, or raise ``TypingError``."""
     wanted = parameter.annotation
+    if isinstance(wanted, tuple):
+        others = [one for one in wanted if one.dtype == getattr(kind, "dtype", None)]
+        wanted = (others or wanted)[0]
     if wanted is int:
         return kind
     if not (isinstance(wanted, types.Array) and isinstance(kind, types.Array)):

@@ -337,7 +337,7 @@ def test_a_codebook_of_bytes_is_held_once(data, tmp_path):
     copied = pickle.loads(pickle.dumps(index))
     for one in (index, copied, AsymmetricNeighbors.load(tmp_path)):
         held = one._store.decoder
-        assert held.codebook.transpose(0, 2, 1).flags.c_contiguous
+        assert held.entries.transpose(0, 2, 1).flags.c_contiguous
         assert held.nbytes == 4 * decoder[0].size + 8 * N_FEATURES
         np.testing.assert_array_equal(held.codebook, decoder[0].astype(np.float32))
         np.testing.assert_array_equal(one.kneighbors(data.queries), expected)

@@ -64,6 +64,13 @@ BY_DECODER, BY_VECTORS = (
     {"index": AsymmetricNeighbors()},
     {"rerank": 40, "vectors": True},
 )
+WHOLE = SimpleNamespace(
+    entries_=RNG.integers(-127, 128, size=(9, 256, 5), dtype=np.int8),
+    scales_=np.float32(2.0) ** np.arange(-4, 5, dtype=np.float32),
+    offset_=CODEBOOK[1],
+    n_bits_=70,
+)
+WHOLE.codebook_ = WHOLE.entries_ * WHOLE.scales_[:, None, None]
 MAKERS = {
     "codes": make_codes,
     "clusters": lambda: make_codes(algorithm="pruned"),
@@ -71,6 +78,7 @@ MAKERS = {
     "inner products": lambda: make_asymmetric("inner_product", decoder=CODEBOOK),
     "cosine": lambda: make_asymmetric("cosine", decoder=CODEBOOK),
     "blocks": lambda: make_asymmetric(decoder=BLOCKS),
+    "whole numbers": lambda: make_asymmetric(decoder=WHOLE),
     "search of codes": make_search,
     "search": lambda: make_search(**BY_DECODER),
     "search of bytes": lambda: make_search(2, metric="cosine"),
@@ -391,6 +399,24 @@ def test_decoders_that_are_not_those_of_the_codes(path):
     for name in ("codebook", "offset", "blocks"):
         others = {key: one for key, one in arrays.items() if not key.endswith(name)}
         refused(path, manifest, others, "ecoder|codes is missing")
+
+
+@of_kinds("whole numbers")
+def test_codebooks_of_whole_numbers_that_fit_no_scales(path):
+    manifest, arrays = read(path)
+    names = "_store/codebook", "_store/scales"
+    entries, scales = (arrays[name] for name in names)
+    assert entries.dtype == np.int8
+    wrong = [(entries, one * scales) for one in (0, -1, np.nan, np.inf, 1e-40, 2e38)]
+    wrong += [(entries, scales[:8]), (entries, scales[:, None]), (entries, scales > 0)]
+    wrong += [(entries.astype(kind), scales) for kind in ("f4", "f8", "u1", "i8")]
+    wrong += [(entries[:, :, 0], scales), (entries[:, :16], scales)]
+    for pair in wrong:
+        pair = map(np.ascontiguousarray, pair)
+        refused(path, manifest, arrays | dict(zip(names, pair, strict=True)), "")
+    for name in names:
+        others = {key: one for key, one in arrays.items() if key != name}
+        refused(path, manifest, others, "ecoder|scales")
 
 
 @of_kinds("search of vectors")

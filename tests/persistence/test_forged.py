@@ -100,8 +100,14 @@ def test_a_codebook_of_other_blocks(name, folder, tmp_path):
     """A search for codes would read behind its end."""
     path = shutil.copytree(folder / name, tmp_path / "saved")
     manifest, arrays = read(path)
-    arrays["codebook_"] = np.ones((4, 8, X.shape[1]), dtype=np.float32)
-    refused(path, manifest, arrays, "codebook must have shape")
+    size, scales = X.shape[1], arrays["scales_"]
+    other = np.ones((4, 8, size), dtype=np.int8)
+    refused(path, manifest, {**arrays, "entries_": other}, "codebook must have shape")
+    floats = arrays["entries_"].astype(np.float32)
+    refused(path, manifest, {**arrays, "entries_": floats}, "must have scales")
+    for wrong in (scales[:1], scales * np.nan, 0 * scales, -scales, scales + 1e38):
+        forged = {**arrays, "scales_": wrong.astype(np.float32)}
+        refused(path, manifest, forged, "scales_? (must be|holds)")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,12 @@ from scipy import sparse
 
 from skhash.numerics._decoder import bits_to_values, sum_of_entries, values_to_bits
 from skhash.quantization import _blocks
-from skhash.quantization._blocks import BlockMoments, departure_penalty
+from skhash.quantization._blocks import (
+    BlockMoments,
+    RowProducts,
+    departure_penalty,
+    least_squares,
+)
 
 
 def problem(n_bits, block_bits, n=300, n_features=5, seed=0):
@@ -57,11 +62,14 @@ def walsh_ridge_rows(n_blocks, block_bits, ridge, bits_ridge):
 @pytest.mark.parametrize("sparse_rows", [False, True])
 @pytest.mark.parametrize("ridge", [0.5, 20.0])
 @pytest.mark.parametrize("n_bits", [8, 11])
-def test_codebook_is_dense_least_squares_with_ridge_rows(n_bits, ridge, sparse_rows):
+@pytest.mark.parametrize("kind", [BlockMoments, RowProducts])
+def test_codebook_is_dense_least_squares_with_ridge_rows(
+    kind, n_bits, ridge, sparse_rows
+):
     X, _, values = problem(n_bits, 4)
     X = np.where(np.abs(X) < 0.5, 0, X)
     rows = sparse.csr_array(X) if sparse_rows else X
-    codebook, offset = BlockMoments(rows, values, 4).solve(ridge)
+    codebook, offset = kind(rows, values, 4).solve(ridge)
     n_blocks = values.shape[1]
     hot = one_hot(values, 16)
     # The offset is free: it is the last column, which no ridge row touches.
@@ -83,6 +91,17 @@ def test_codebook_is_dense_least_squares_with_ridge_rows(n_bits, ridge, sparse_r
         block[own].mean(axis=0) for block, own in zip(codebook, values.T, strict=True)
     ]
     np.testing.assert_allclose(means, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "kind"), [(1, RowProducts), (31, RowProducts), (32, BlockMoments)]
+)
+def test_few_rows_make_a_system_of_as_many(n, kind):
+    X, _, values = problem(16, 4, n)
+    one, other = least_squares(X, values, 4), BlockMoments(X, values, 4)
+    assert type(one) is kind
+    for entries, expected in zip(one.solve(3.0), other.solve(3.0), strict=True):
+        np.testing.assert_allclose(entries, expected, atol=1e-4)
 
 
 def test_penalty_is_nothing_for_sums_of_bits():

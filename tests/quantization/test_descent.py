@@ -152,11 +152,10 @@ def test_bits_that_the_last_block_lacks_stay_zero():
 
 
 @pytest.mark.parametrize("width", [1, 3, 16**3])
-def test_start_keeps_the_best_codes_block_by_block(width, monkeypatch):
+def test_start_keeps_the_best_codes_block_by_block(width):
     """A single one, a few, or all, of which the last is the best of all codes."""
     X, codebook, _ = problem(4, 16)
     codebook = codebook[:3]
-    monkeypatch.setattr(_descent, "BEAM", width)
     expected = []
     for x in X:
         kept = [()]
@@ -165,7 +164,8 @@ def test_start_keeps_the_best_codes_block_by_block(width, monkeypatch):
             costs = errors(x[None], codebook[: block + 1], np.array(longer))
             kept = [longer[i] for i in np.argsort(costs, kind="stable")[:width]]
         expected.append(kept[0])
-    np.testing.assert_array_equal(started(descent_of(codebook), X), expected)
+    descent = descent_of(codebook, beam_width=width)
+    np.testing.assert_array_equal(started(descent, X), expected)
 
 
 @pytest.mark.parametrize("n_values", [2, 16])

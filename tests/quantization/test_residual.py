@@ -50,3 +50,10 @@ def test_sums_of_entries_are_found():
     codes = refine(X, None, codebook, offset)
     errors = squared_errors(X, codes, codebook, offset)
     assert errors.max() < 1e-6 * X.var(axis=0).sum()
+
+
+def test_of_few_rows_each_is_a_center():
+    rows = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+    centers, own = kmeans(rows, 16, np.random.RandomState(0))
+    assert centers.shape == (16, 3)
+    np.testing.assert_array_equal(centers[own], rows)

@@ -1,18 +1,31 @@
 """Products of queries and the entries of a codebook, in float32.
 
+Entries of whole numbers become floats in registers: they are read in a quarter or half
+of the bytes. As their scales are powers of two, the products are those of the decoded
+floats to the last bit.
+
 A sum runs over the features in their order, whichever queries and entries stand beside
 it, so that a table is the same to the last bit in every call.
 """
 
 from llvmlite import ir
-from numba import float32, int64, void
+from numba import float32, int8, int16, int64, void
 
 from skhash.utils.kernels import kernel
-from skhash.utils.llvm import FLOAT, INT64, has_features, instruction
+from skhash.utils.llvm import FLOAT, INT32, INT64, has_features, instruction
 
 ENTRIES = 256
 _WIDTH = 16
 _VECTOR = ir.VectorType(FLOAT, _WIDTH)
+
+
+def _read_entries(code, kind, line, place):
+    """Return a vector of the entries of a line from a place on, as floats."""
+    if kind == float32:
+        return code.read(_VECTOR, line, 4 * place)
+    whole = ir.VectorType(ir.IntType(kind.bitwidth), _WIDTH)
+    numbers = code.read(whole, line, kind.bitwidth // 8 * place)
+    return code.sitofp(code.sext(numbers, ir.VectorType(INT32, _WIDTH)), _VECTOR)
 
 
 def _make_multiply(n_queries, n_vectors):
@@ -27,7 +40,8 @@ def _make_multiply(n_queries, n_vectors):
         code,
         queries: float32[:, ::1],
         first: int64,
-        features: float32[:, :, ::1],
+        features: (int8[:, :, ::1], int16[:, :, ::1], float32[:, :, ::1]),
+        scales: float32[::1],
         block: int64,
         products: float32[:, :, ::1],
     ):
@@ -35,13 +49,15 @@ def _make_multiply(n_queries, n_vectors):
         name = f"llvm.fmuladd.v{_WIDTH}f32"
         rows = [code.add(first, INT64(i)) for i in range(n_queries)]
         nothing = _VECTOR([0.0] * _WIDTH)
+        scale = code.spread(code.read(FLOAT, scales.row(block)), _WIDTH)
         for start in range(0, ENTRIES, span):
             places = [[code.variable(nothing) for _ in range(n_vectors)] for _ in rows]
             with code.loop(features.shape[1]) as loop:
-                line = code.at(features.row(block), code.shl(loop.index, INT64(10)))
+                place = code.mul(loop.index, features.strides[1])
+                line = code.at(features.row(block), place)
                 offset = code.shl(loop.index, INT64(2))
                 own = [
-                    code.read(_VECTOR, line, 4 * (start + _WIDTH * i))
+                    _read_entries(code, features.item, line, start + _WIDTH * i)
                     for i in range(n_vectors)
                 ]
                 for row, sums in zip(rows, places, strict=True):
@@ -53,7 +69,8 @@ def _make_multiply(n_queries, n_vectors):
             for row, sums in zip(rows, places, strict=True):
                 line = code.at(products.row(row), code.mul(products.strides[1], block))
                 for i, place in enumerate(sums):
-                    code.write(code.load(place), line, 4 * (start + _WIDTH * i))
+                    total = code.fmul(code.load(place), scale)
+                    code.write(total, line, 4 * (start + _WIDTH * i))
 
     return multiply_some
 
@@ -65,15 +82,16 @@ _multiply_one = _make_multiply(1, 16)
 
 
 @kernel
-def multiply(queries, features, products):
+def multiply(queries, features, scales, products):
     """Write the products of queries and entries.
 
-    queries : float32 (n, n_features); features : float32 (n_blocks, n_features, 256);
+    queries : float32 (n, n_features); features : (n_blocks, n_features, 256), int8,
+    int16 or float32; scales : float32 (n_blocks,), what sums are multiplied by;
     products : float32 (n, n_blocks, 256)
     """
     n_whole = len(queries) // 4 * 4
     for block in range(len(features)):
         for first in range(0, n_whole, 4):
-            _multiply_four(queries, first, features, block, products)
+            _multiply_four(queries, first, features, scales, block, products)
         for first in range(n_whole, len(queries)):
-            _multiply_one(queries, first, features, block, products)
+            _multiply_one(queries, first, features, scales, block, products)

@@ -1,7 +1,6 @@
 """Nearest codes by bounds of their scores, summed up as bytes."""
 
 from collections import namedtuple
-from dataclasses import replace
 from functools import partial
 from math import ceil
 
@@ -150,8 +149,8 @@ def _run(search, scorer, layout, queries, live):
 
 def _n_searched(scorer):
     """Return how many blocks a search of the nearest looks at."""
-    n_blocks, codebook = -(-len(scorer) // BLOCK), scorer.decoder.codebook
-    if len(codebook) < 2 or bits_of_block(codebook) < 8:
+    n_blocks, entries = -(-len(scorer) // BLOCK), scorer.decoder.entries
+    if len(entries) < 2 or bits_of_block(entries) < 8:
         return n_blocks
     return min(n_blocks, max(MIN_BLOCKS, ceil(scorer.share * n_blocks)))
 
@@ -182,8 +181,8 @@ def order_of_lists(scorer):
     They are the first byte, which adds what all codes share, and that of the others
     whose entries differ most, in an order in which neighbours are alike.
     """
-    other = _other_byte(scorer.decoder)
-    tree = linkage(scorer.decoder.codebook[other], "ward", optimal_ordering=True)
+    codebook, other = scorer.decoder.codebook, _other_byte(scorer.decoder)
+    tree = linkage(codebook[other], "ward", optimal_ordering=True)
     places = np.argsort(leaves_list(tree)).astype(np.uint16)
     values = scorer.codes.bytes([0, other])
     keys = 256 * values[:, 0].astype(np.uint16) + places[values[:, 1]]
@@ -203,7 +202,7 @@ def make_lists(scorer):
     begins[1:] |= (values[1:] != values[:-1]).any(axis=1)
     firsts = np.flatnonzero(begins)
     starts = np.searchsorted(firsts, BLOCK * np.arange(n_blocks + 1))
-    decoder = replace(decoder, codebook=decoder.codebook[[0, other]], n_bits=16)
+    decoder = scorer.decoder.of_blocks([0, other])
     items = np.tile(np.float32([0, 1]), (len(firsts), 1))
     if decoder.has_numbers:
         keys = decoder.keys(values[firsts])

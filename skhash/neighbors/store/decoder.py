@@ -9,6 +9,7 @@ from skhash.numerics._decoder import (
     bits_of_block,
     block_values,
     check_codebook,
+    scaled,
     sum_of_entries,
 )
 from skhash.numerics._levels import (
@@ -36,10 +37,12 @@ ROUNDING = 64 * np.finfo(np.float64).eps
 
 def read_decoder(decoder, metric):
     """Return the `Decoder` of a fitted estimator or of a tuple (codebook, offset)."""
+    scales = getattr(decoder, "scales_", None)
     if isinstance(decoder, tuple) and len(decoder) == 2:
         codebook, offset = decoder
     elif hasattr(decoder, "codebook_") and hasattr(decoder, "offset_"):
-        codebook, offset = decoder.codebook_, decoder.offset_
+        codebook = decoder.codebook_ if scales is None else decoder.entries_
+        offset = decoder.offset_
     else:
         raise ValueError(
             "decoder must have codebook_ and offset_, or be a tuple (codebook, "
@@ -47,14 +50,16 @@ def read_decoder(decoder, metric):
             "skhash.quantization.LinearDecoder."
         )
     kind = np.float64 if np.ndim(codebook) <= 2 else np.float32
+    kind = kind if scales is None else codebook.dtype
     options = {"dtype": kind, "input_name": "codebook", "order": "C"}
     codebook = check_array(codebook, allow_nd=True, **options)
     offset = check_array(offset, dtype=np.float64, ensure_2d=False, input_name="offset")
     n_bits = getattr(decoder, "n_bits_", None)
     if n_bits is None:
         n_bits = len(codebook) * bits_of_block(codebook)
-    check_codebook(codebook, offset, n_bits)
-    read = Decoder(codebook, offset, int(n_bits), is_of_unit_rows(decoder), metric)
+    check_codebook(codebook, offset, n_bits, scales)
+    arrays = codebook, offset, scales
+    read = Decoder(*arrays, int(n_bits), is_of_unit_rows(decoder), metric)
     name = "length_bits_" if read.by_angle else "distance_bits_"
     return replace(read, fraction_bits=int(getattr(decoder, name, FRACTION_BITS)))
 
@@ -74,10 +79,13 @@ class Decoder:
 
     Attributes
     ----------
-    codebook : ndarray of shape (n_bits, n_features), float64
-        Vectors that set bits add; or of shape (n_blocks, 16 or 256, n_features),
-        float32, those that values of a block add, its first bit being the highest.
+    entries : ndarray of shape (n_bits, n_features), float64
+        Vectors that set bits add; or of shape (n_blocks, 16 or 256, n_features), those
+        that values of a block add, its first bit being the highest: in float32, or in
+        whole numbers of 8 or 16 bits.
     offset : ndarray of shape (n_features,), float64
+    scales : ndarray of shape (n_blocks,), float32, or None
+        Of whole numbers: the codebook is their product with the scale of the block.
     n_bits : int
         Those of a code. Where they do not fill the last block, zeros follow.
     normalized : bool
@@ -90,8 +98,9 @@ class Decoder:
         That of the levels of these numbers, and the largest level.
     """
 
-    codebook: np.ndarray
+    entries: np.ndarray
     offset: np.ndarray
+    scales: np.ndarray | None
     n_bits: int
     normalized: bool
     metric: str
@@ -100,10 +109,10 @@ class Decoder:
     last: int = 0
 
     def __post_init__(self):
-        if bits_of_block(self.codebook) == 8:
-            # It is held once, as `_products` reads it.
-            features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
-            object.__setattr__(self, "codebook", features.transpose(0, 2, 1))
+        if bits_of_block(self.entries) == 8:
+            # They are held once, as `_products` reads them.
+            features = np.ascontiguousarray(self.entries.transpose(0, 2, 1))
+            object.__setattr__(self, "entries", features.transpose(0, 2, 1))
 
     def __setstate__(self, state):
         vars(self).update(state)
@@ -134,7 +143,19 @@ class Decoder:
     @property
     def nbytes(self):
         """The bytes of its arrays."""
-        return self.codebook.nbytes + self.offset.nbytes
+        scales = 0 if self.scales is None else self.scales.nbytes
+        return self.entries.nbytes + scales + self.offset.nbytes
+
+    @property
+    def codebook(self):
+        """The vectors that bits or values of blocks add, as floats, made anew."""
+        return scaled(self.entries, self.scales)
+
+    def of_blocks(self, blocks):
+        """Return the decoder of the codes of some blocks alone."""
+        scales = None if self.scales is None else self.scales[blocks]
+        n_bits = len(blocks) * bits_of_block(self.entries)
+        return replace(self, entries=self.entries[blocks], scales=scales, n_bits=n_bits)
 
     @property
     def by_angle(self):
@@ -163,10 +184,11 @@ class Decoder:
         if not self.has_numbers:
             return None
         # Lengths are those in an orthonormal basis, which may have fewer axes.
-        vectors = np.vstack([self._entries(), self.offset])
+        codebook = self.codebook
+        vectors = np.vstack([codebook.reshape(-1, len(self.offset)), self.offset])
         vectors = np.linalg.qr(vectors.T, mode="r").T
         entries, offset = vectors[:-1], vectors[-1] * self.by_angle
-        entries = entries.reshape(*self.codebook.shape[:-1], -1)
+        entries = entries.reshape(*codebook.shape[:-1], -1)
         norms = np.linalg.norm(entries, axis=-1, keepdims=True)
         block_bits = bits_of_block(entries)
         numbers = np.empty(len(packed_codes), dtype=np.float32)
@@ -266,16 +288,17 @@ class Decoder:
         _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
         return tables_of_bytes(own.astype(np.float32, copy=False), starts, n_bytes)
 
-    def _entries(self):
-        return self.codebook.reshape(-1, self.codebook.shape[-1])
-
     def _products(self, X):
         """Return the products of queries and entries, shaped as the codebook is."""
-        if bits_of_block(self.codebook) < 8:
-            return (X @ self._entries().T).reshape(len(X), *self.codebook.shape[:-1])
-        products = np.empty((len(X), len(self.codebook), 256), dtype=np.float32)
-        features = np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
-        _products.multiply(X.astype(np.float32), features, products)
+        shape = len(X), *self.entries.shape[:-1]
+        if bits_of_block(self.entries) < 8:
+            return (X @ self.codebook.reshape(-1, X.shape[1]).T).reshape(shape)
+        products = np.empty(shape, dtype=np.float32)
+        features = np.ascontiguousarray(self.entries.transpose(0, 2, 1))
+        scales = np.ones(len(features), dtype=np.float32)
+        if self.scales is not None:
+            scales *= self.scales
+        _products.multiply(X.astype(np.float32), features, scales, products)
         return products
 
 

@@ -26,8 +26,9 @@ _kernels = LateModule("skhash.neighbors.kernels.blocks")
 # Arrays with a row a code, those of a decoder, of clusters, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "places")
 DECODER = ("codebook", "offset")
+CODEBOOKS = ("float64", 2), ("float32", 3), ("int16", 3), ("int8", 3)
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
-ARRAYS = ("codes", "blocks", "order", *COLUMNS, "codebook", "offset", *CLUSTERS)
+ARRAYS = ("codes", "blocks", "order", *COLUMNS, *DECODER, "scales", *CLUSTERS)
 
 
 def write_store(store) -> tuple[dict, dict]:
@@ -52,7 +53,8 @@ def write_store(store) -> tuple[dict, dict]:
         arrays |= {name: getattr(clusters, own) for name, own in CLUSTERS.items()}
     if store.decoder is not None:
         decoder = store.decoder
-        arrays |= {"codebook": decoder.codebook, "offset": decoder.offset}
+        arrays |= {"codebook": decoder.entries, "scales": decoder.scales}
+        arrays["offset"] = decoder.offset
         names = "n_bits", "normalized", "metric", "fraction_bits", "base", "last"
         scoring = {name: getattr(decoder, name) for name in names}
     arrays = {
@@ -141,14 +143,15 @@ def _is_of_its_kind(name, array):
         "vectors": kind in "iuf" and ndim == 2,
         "places": dtype == np.int64 and ndim == 1,
         "order": dtype.kind == "i" and ndim == 1,
-        "codebook": (dtype, ndim) in ((np.float64, 2), (np.float32, 3)),
+        "codebook": (str(dtype), ndim) in CODEBOOKS,
+        "scales": dtype == np.float32 and ndim == 1,
         "offset": dtype == np.float64 and ndim == 1,
     }.get(name, name in CLUSTERS)
 
 
 def _read_decoder(arrays, scoring, n_bits):
     """Return the decoder, or None; raise unless it fits the codes."""
-    there = arrays.keys() & {*DECODER, "blocks"}
+    there = arrays.keys() & {*DECODER, "blocks", "scales"}
     if scoring is None and not there and "order" not in arrays:
         return None
     kinds = {"n_bits": int, "normalized": bool, "metric": str}
@@ -163,12 +166,13 @@ def _read_decoder(arrays, scoring, n_bits):
         # Of codes that were packed, the decoder alone knows how many bits they have.
         or packed_width(scoring["n_bits"]) != packed_width(n_bits)
         or scoring["n_bits"] > n_bits
-        or len(there) != 3
+        or len(there - {"scales"}) != 3
     ):
         raise ValueError("Its decoder does not fit the codes.")
     codebook, offset = arrays["codebook"], arrays["offset"]
-    check_codebook(codebook, offset, scoring["n_bits"])
-    decoder = Decoder(codebook, offset, **scoring)
+    scales = arrays.get("scales")
+    check_codebook(codebook, offset, scoring["n_bits"], scales)
+    decoder = Decoder(codebook, offset, scales, **scoring)
     width = arrays["blocks"].shape[1] - packed_width(n_bits)
     if decoder.has_numbers != (width > 0) or decoder.last >= 256**width:
         raise ValueError("Its levels do not fit the decoder.")
