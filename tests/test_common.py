@@ -3,7 +3,6 @@
 import inspect
 import subprocess
 import sys
-from functools import partial
 
 import checks
 import numpy as np
@@ -35,7 +34,7 @@ from skhash.neural import Correction
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
 from skhash.quantization import LinearDecoder
-from skhash.training import BaseNeuralHasher, Storm, TrainedModule
+from skhash.training import BaseNeuralHasher, TrainedModule
 
 # The pages' own encoders keep the same contracts.
 EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
@@ -98,7 +97,7 @@ CONTRACT_SETTINGS = {
             "max_epochs": 2,
             "hidden_layer_sizes": (7, 5),
             "loss": DualHashLoss(DualSolver(u_step=5.0, whole=True), warmup_epochs=1),
-            "optimizer": partial(Storm, forgetting=0.2),
+            "optimizer": "storm",
             "dropout": 0.2,
             "batch_size": 50,
         },
