@@ -416,11 +416,11 @@ def test_no_kernel_is_compiled_for_rows_that_lie_apart():
     from skhash.neighbors.kernels import products
 
     queries, features = np.ones((4, 8), np.float32), np.ones((1, 8, 256), np.float32)
-    sums = np.empty((4, 1, 256), np.float32)
-    products.multiply(queries, features, sums)
+    sums, scales = np.empty((4, 1, 256), np.float32), np.ones(1, np.float32)
+    products.multiply(queries, features, scales, sums)
     np.testing.assert_array_equal(sums, 8)
     for wrong in (np.asfortranarray(queries), queries[:, ::2], queries[::2]):
         with pytest.raises(TypeError):
-            products.multiply(wrong, features, sums)
+            products.multiply(wrong, features, scales, sums)
     with pytest.raises(TypingError):
-        products.multiply(queries.astype(np.float64), features, sums)
+        products.multiply(queries.astype(np.float64), features, scales, sums)
