@@ -79,12 +79,14 @@ def test_products(n_features):
     queries = rng.normal(size=(11, n_features)).astype(np.float32)
     features = rng.normal(size=(3, n_features, 256)).astype(np.float32)
     products = np.full((11, 3, 256), np.nan, dtype=np.float32)
-    multiply(queries, features, products)
+    scales = np.float32([1, 0.5, 4])
+    multiply(queries, features, scales, products)
     exact = np.einsum("qf,bfe->qbe", queries.astype(float), features.astype(float))
-    room = 2.0**-23 * n_features * np.abs(queries).max() * np.abs(features).max()
+    exact *= scales[:, None]
+    room = 2.0**-23 * n_features * np.abs(queries).max() * 4 * np.abs(features).max()
     np.testing.assert_allclose(products, exact, rtol=0, atol=room)
     # A query has the same products in another place, beside others.
     for places in ([5, 1, 1, 10], [10], [3, 9, 0]):
         again = np.empty_like(products[: len(places)])
-        multiply(queries[places], features, again)
+        multiply(queries[places], features, scales, again)
         np.testing.assert_array_equal(again, products[places])
