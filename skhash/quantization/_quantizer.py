@@ -58,8 +58,9 @@ class AdditiveQuantizer(
     ----------
     n_bytes : int, default=8
         Bytes of a code.
-    n_alternations : int, default=6
-        How often the codes are refined and the codebook is fitted to them anew.
+    n_alternations : int, default=2
+        How often the codes are refined and the codebook is fitted to them anew. More
+        lower the error of the rows of the fit, and hardly that of others.
     n_restarts : int or "auto", default="auto"
         Restarts of the search for the best code of a row: the more, the lower the
         error, in time in proportion. "auto" chooses them, at most 8, and the width of
@@ -172,7 +173,7 @@ class AdditiveQuantizer(
         self,
         n_bytes=8,
         *,
-        n_alternations=6,
+        n_alternations=2,
         n_restarts="auto",
         max_train_samples=100_000,
         n_jobs=None,
