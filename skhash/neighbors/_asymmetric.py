@@ -15,14 +15,11 @@ from skhash.neighbors.search.asymmetric import CodeScorer, largest_score, to_dis
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 from skhash.neighbors.store.rows import without_self
 from skhash.neighbors.store.select import select
+from skhash.numerics._levels import ERROR_WEIGHT
 from skhash.persistence.schema import Plain
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import as_array, check_array
 from skhash.utils.chunks import row_chunks
-
-# The share of the squared error of a code that is added to its squared distances.
-# Without it, a code that approximates its vector badly looks nearer than the vector is.
-ERROR_WEIGHT = 0.25
 
 
 class AsymmetricNeighbors(GraphMixin, BaseIndex):

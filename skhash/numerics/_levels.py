@@ -22,6 +22,9 @@ ROOM = 200, 50_000
 # The recall that a byte, or two, may cost. It is that of N_NEIGHBORS for each of
 # N_QUERIES queries, among N_ROWS rows.
 MAX_COST, N_NEIGHBORS, N_QUERIES, N_ROWS = 0.005, 10, 500, 2000
+# The share of the squared error of a code that is added to its squared distances.
+# Without it, a code that approximates its vector badly looks nearer than the vector is.
+ERROR_WEIGHT = 0.25
 
 
 def keys_of(numbers, fraction_bits) -> np.ndarray:
@@ -61,7 +64,7 @@ def levels_to_keys(levels, base) -> np.ndarray:
     return np.where(keys > 0, keys + base, 0)
 
 
-def choose_fractions(X, decoded, offset, share) -> tuple[int, int]:
+def choose_fractions(X, decoded, offset) -> tuple[int, int]:
     """Return how many bits the lengths and the squared distances of codes need.
 
     As many bits as fit into a byte are enough if rows lose hardly any of their
@@ -74,8 +77,6 @@ def choose_fractions(X, decoded, offset, share) -> tuple[int, int]:
     decoded : ndarray of shape (n, n_features)
         What their codes decode to.
     offset : ndarray of shape (n_features,)
-    share : float
-        The share of the squared error of a row that is added to its distance.
     """
     X, decoded = (rows.astype(np.float64) for rows in (X, decoded))
     queries, k = X[:N_QUERIES], min(N_NEIGHBORS, len(X) - 1)
@@ -94,7 +95,7 @@ def choose_fractions(X, decoded, offset, share) -> tuple[int, int]:
     norms, lengths = (np.linalg.norm(rows, axis=1) for rows in (X, decoded))
     lengths[norms == 0] = 0  # as searches mark rows of zeros
     squares, beyond = (np.square(it - offset).sum(axis=1) for it in (X, decoded))
-    beyond += share * np.square(X - decoded).sum(axis=1)
+    beyond += ERROR_WEIGHT * np.square(X - decoded).sum(axis=1)
     return tuple(
         _shortest(numbers.astype(np.float32), partial(search, rows=decoded), true)
         for numbers, search, true in (

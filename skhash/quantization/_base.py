@@ -45,8 +45,6 @@ RELAXATION = 0.5
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 SLACK = 1.03
 MAX_HELD_OUT = 2000
-# Share of the squared error of a code that is added to its distances.
-ERROR_WEIGHT = 0.25
 # By how much the squared length of a row of float16 may differ from 1.
 UNIT_TOLERANCE = 0.01
 
@@ -243,7 +241,7 @@ class CodebookMixin:
         own = self._codes_of_fit(rows, values[some])
         self.error_ = float(squared_errors(rows, own, codebook, offset).mean())
         decoded = decode(own, codebook, offset)
-        chosen = choose_fractions(rows, decoded, offset, ERROR_WEIGHT)
+        chosen = choose_fractions(rows, decoded, offset)
         self.length_bits_, self.distance_bits_ = chosen
         return self
 

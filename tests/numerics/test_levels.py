@@ -45,7 +45,7 @@ def test_fractions_are_as_short_as_neighbours_allow(spread):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 20)) * spread + 1
     X *= np.exp(rng.normal(size=(600, 1)) / 3)
-    length, _ = choose_fractions(X, X, X.mean(axis=0), 0.25)
+    length, _ = choose_fractions(X, X, X.mean(axis=0))
     cosines = X / np.linalg.norm(X, axis=1)[:, None]
     cosines = cosines[:500] @ cosines.T
     products = X[:500] @ X.T

@@ -239,8 +239,6 @@ class Decoder:
         -------
         terms, factors : ndarray of shape (n_codes,), float32
         """
-        if keys is None:
-            raise ValueError("Inner products are the sums themselves.")
         numbers = numbers_of(keys, self.fraction_bits)
         if not self.by_angle:
             return numbers, np.ones_like(numbers)
