@@ -126,13 +126,13 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
         if manifest.get("format") is None:
             raise ValueError(
                 "It was saved by a version of skhash from before format 1, which was "
-                "never released; fit and save it anew."
+                "never released; fit it again and save it."
             )
         if manifest["format"] != FORMAT:
             raise ValueError(
                 f"It has format {manifest['format']} of skhash "
                 f"{manifest['skhash_version']}, and this one reads {FORMAT}; update "
-                "skhash, or save it anew."
+                "skhash, or save it again by this version."
             )
         if cls is not None and manifest["class"] != state.class_name(cls):
             raise ValueError(

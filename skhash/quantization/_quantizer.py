@@ -59,8 +59,8 @@ class AdditiveQuantizer(
     n_bytes : int, default=8
         Bytes of a code.
     n_alternations : int, default=2
-        How often the codes are refined and the codebook is fitted to them anew. More
-        lower the error of the rows of the fit, and hardly that of others.
+        How often the codes are refined and the codebook is fitted to them again. More
+        alternations lower the error of the rows of the fit, and hardly that of others.
     n_restarts : int or "auto", default="auto"
         Restarts of the search for the best code of a row: the more, the lower the
         error, in time in proportion. "auto" chooses them, at most 8, and the width of
@@ -80,7 +80,7 @@ class AdditiveQuantizer(
     ----------
     codebook_ : ndarray of shape (n_blocks, 256 or 16, n_features), float32
         What each block of a code adds by its value: see the notes. It is the product of
-        the next two, made anew each time.
+        the next two, computed at each access.
     entries_ : ndarray of shape (n_blocks, 256 or 16, n_features), int8
         The codebook in whole numbers, which are what files and indexes hold; int16 or
         float32 where 8 bits would raise the mean or the median of the squared errors of

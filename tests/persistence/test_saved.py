@@ -127,7 +127,7 @@ def test_what_is_no_saved_estimator(path, tmp_path):
     with pytest.raises(ValueError, match="format 2 of skhash 7.5, .* reads 1; update"):
         skhash.load(path)
     rewrite(path, format=None)
-    with pytest.raises(ValueError, match="before format 1, .* fit and save it anew"):
+    with pytest.raises(ValueError, match="before format 1, .* fit it again and save"):
         skhash.load(path)
 
 

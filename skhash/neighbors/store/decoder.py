@@ -148,7 +148,7 @@ class Decoder:
 
     @property
     def codebook(self):
-        """The vectors that bits or values of blocks add, as floats, made anew."""
+        """The vectors that bits or values of blocks add, computed as floats."""
         return scaled(self.entries, self.scales)
 
     def of_blocks(self, blocks):
