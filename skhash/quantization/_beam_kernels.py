@@ -9,6 +9,7 @@ from skhash.utils.llvm import BYTE, FLOAT, INT32, INT64, has_features, instructi
 
 LANES = 16 if has_features("avx512f") else 8
 _FLOATS, _BYTES, _INTS = (ir.VectorType(kind, LANES) for kind in (FLOAT, BYTE, INT32))
+_MULTIPLY_ADD = f"llvm.fmuladd.v{LANES}f32"
 # Values of a block whose costs stay in registers, of 256 and of 16.
 _PART, _SMALL_PART = 128, 16
 # Minima of so many groups of costs bound the least ones.
@@ -16,6 +17,19 @@ GROUPS = 64
 _MASK, _GROUP = ir.IntType(GROUPS), ir.VectorType(FLOAT, GROUPS)
 _STARTS = [4 * LANES * i for i in range(GROUPS // LANES)]
 _LARGEST = np.finfo(np.float32).max
+
+
+def _number_at(code, start, index):
+    """Return the address of a number of 4 bytes."""
+    return code.at(start, code.mul(index, INT64(4)))
+
+
+def _add_cosines(code, line, factor, sums):
+    """Add whole numbers from an address on, times a factor, to sums."""
+    for i, total in enumerate(sums):
+        cosine = code.sitofp(code.read(_BYTES, line, LANES * i), _FLOATS)
+        added = code.use(_MULTIPLY_ADD, cosine, factor, code.load(total))
+        code.store(added, total)
 
 
 @instruction(void)
@@ -37,14 +51,8 @@ def _extend(
     row, block, n_kept = (code.read(INT64, task.start, 8 * i) for i in range(3))
     n_values = couplings.shape[2]
     own = code.mul(block, n_values)
-    multiply_add = f"llvm.fmuladd.v{LANES}f32"
-
-    def float_at(start, index):
-        return code.at(start, code.mul(index, INT64(4)))
-
-    table, lengths = (
-        float_at(one, own) for one in (tables.row(row), factors.row(block))
-    )
+    table = _number_at(code, tables.row(row), own)
+    lengths = _number_at(code, factors.row(block), own)
 
     def write(values, start, target, first, size):
         offsets = range(0, size, LANES)
@@ -52,27 +60,22 @@ def _extend(
         with code.loop(block) as before:
             value = code.zext(code.read(BYTE, code.at(values, before.index)), INT64)
             entry = code.add(code.mul(before.index, n_values), value)
-            factor = code.read(FLOAT, float_at(factors.row(block), entry))
+            factor = code.read(FLOAT, _number_at(code, factors.row(block), entry))
             factor = code.spread(factor, LANES)
             line = code.at(couplings.row(block), code.mul(entry, n_values))
             line = code.at(line, first)
-            for total, offset in zip(sums, offsets, strict=True):
-                cosine = code.sitofp(code.read(_BYTES, line, offset), _FLOATS)
-                cosine = code.use(multiply_add, cosine, factor, code.load(total))
-                code.store(cosine, total)
+            _add_cosines(code, line, factor, sums)
+        places = [_number_at(code, one, first) for one in (lengths, table, target)]
         for total, offset in zip(sums, offsets, strict=True):
-            alone, length = (
-                code.read(_FLOATS, float_at(one, first), 4 * offset)
-                for one in (table, lengths)
-            )
-            cost = code.use(multiply_add, length, code.load(total), alone)
-            code.write(code.fadd(cost, start), float_at(target, first), 4 * offset)
+            length, alone = (code.read(_FLOATS, one, 4 * offset) for one in places[:2])
+            cost = code.use(_MULTIPLY_ADD, length, code.load(total), alone)
+            code.write(code.fadd(cost, start), places[2], 4 * offset)
 
     with code.loop(n_kept) as each:
         values = code.at(kept.row(row), code.mul(each.index, kept.strides[1]))
-        start = code.read(FLOAT, float_at(starts.row(row), each.index))
+        start = code.read(FLOAT, _number_at(code, starts.row(row), each.index))
         start = code.spread(start, LANES)
-        target = float_at(costs.start, code.mul(each.index, n_values))
+        target = _number_at(code, costs.start, code.mul(each.index, n_values))
         rest = code.urem(n_values, INT64(_PART))
         for size, total in (_PART, n_values), (_SMALL_PART, rest):
             with code.loop(code.udiv(total, INT64(size))) as part:
@@ -135,7 +138,7 @@ def _find(code, costs: float32[::1], n: int64, most: float32, found: int32[::1])
         code.position_at_end(take)
         place = code.add(first, code.cttz(bits, ir.IntType(1)(1)))
         number = code.load(count)
-        target = code.at(found.start, code.mul(number, INT64(4)))
+        target = _number_at(code, found.start, number)
         code.write(code.trunc(place, INT32), target)
         code.store(code.add(number, INT64(1)), count)
         code.store(code.and_(bits, code.sub(bits, _MASK(1))), mask)
