@@ -305,15 +305,16 @@ class BaseIndex(BaseEstimator):
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _check_n_neighbors(self, n_neighbors, own, n_found, n):
+    def _check_n_neighbors(self, n_neighbors, own, n_found, n, radius=None):
         """Return how many neighbours to find among `n_found` codes of `n`.
 
         own : whether queries are the fitted codes, each left out of its answer
+        radius : if given, there may be fewer of them
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check_count("n_neighbors", k, least=1)
         available = n_found - own
-        if k > available:
+        if k > available and radius is None:
             themselves = " besides the query itself" if own else ""
             raise ValueError(
                 f"n_neighbors={k} neighbours were asked for, but there are only "
