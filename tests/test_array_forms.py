@@ -51,6 +51,8 @@ def of_codes():
     yield codes.check_packed, {"packed": PACKED}
     yield codes.unpack_bits, {"packed": PACKED, "n_bits": 8}
     yield codes.signs_to_bits, {"signs": 2.0 * BITS - 1}
+    yield codes.to_hex, {"packed": PACKED}
+    yield codes.from_hex, {"strings": codes.to_hex(PACKED)}
     for function in (codes.hamming_distances, codes.spherical_hamming_distances):
         yield function, {"packed_a": PACKED, "packed_b": PACKED}
 
@@ -61,6 +63,9 @@ def of_hamming_neighbors():
     yield index.partial_fit, {"X": BITS, "y": Y, "ids": MORE}
     yield index.kneighbors, {"X": BITS, "mask": np.arange(80) < 5}
     yield index.kneighbors, {"X": BITS, "ids": ROWS}
+    for method in (index.kneighbors, index.radius_neighbors):
+        yield method, {"X": BITS, "exclude": ROWS[:9]}
+    yield index.replace, {"X": BITS[:9], "y": Y[:9], "ids": ROWS[:9]}
     for method in (index.radius_neighbors, index.radius_neighbors_graph):
         yield method, {"X": BITS}
     yield index.score, {"X": BITS, "y": Y}
@@ -89,12 +94,15 @@ def of_neighbors_of_vectors():
     index = neighbors.HashedNeighbors(PCAHash(8), n_neighbors=3)
     yield index.fit, {"X": X, "y": Y, "ids": ROWS}
     yield index.partial_fit, {"X": X, "y": Y, "ids": MORE}
+    yield index.replace, {"X": X[:9], "y": Y[:9], "ids": ROWS[:9]}
     for method in (index.kneighbors, index.radius_neighbors):
         yield method, {"X": X}
     yield index.score, {"X": X, "y": Y}
     yield index.remove, {"ids": ROWS[:2]}
     for function in (neighbors.duplicate_groups, neighbors.radius_pairs):
         yield function, {"codes": BITS, "radius": 1}
+    ranked = {"codes": BITS, "radius": 1, "priority": ROWS}
+    yield neighbors.duplicate_groups, ranked
 
 
 def of_metrics():

@@ -391,7 +391,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         self.has_errors_ = errors is not None
         return self
 
-    def _add(self, X, y, ids, *, errors=None, vectors=None):
+    def _add(self, X, y, ids, *, errors=None, **options):
         if self.has_errors_ != (errors is not None):
             has = "errors" if self.has_errors_ else "no errors"
             raise ValueError(
@@ -399,7 +399,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 "partial_fit, or to none of them."
             )
         added = self._read_errors(X, errors, self._fitted_store().decoder)
-        return super()._add(X, y, ids, added=added, vectors=vectors)
+        return super()._add(X, y, ids, added=added, **options)
 
     def _scorer(self, store):
         decoder = store.decoder

@@ -254,11 +254,33 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         if not hasattr(self, "index_"):
             return self.fit(X, y, ids=ids)
-        columns = self._columns(self.index_, self._scaled(X))
-        if self._has_vectors:
-            columns["vectors"] = read_vectors(X)
-        self.index_._add(columns.pop("X"), y, ids, **columns)
-        return self
+        return self._add(X, y, ids)
+
+    def replace(self, X, y=None, *, ids) -> Self:
+        """Replace the vectors with these ids by others, in one step.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The new vectors.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Their labels, if the vectors have labels, and only then.
+        ids : array-like of shape (n_samples,)
+            The ids of the vectors to replace, which the new ones keep.
+
+        Returns
+        -------
+        self : HashedNeighbors
+            The search with these vectors replaced, as by `HammingNeighbors.replace`.
+
+        Raises
+        ------
+        ValueError
+            If the search has no ids, or one of `ids` is not in it or occurs twice. Then
+            none is replaced.
+        """
+        check_is_fitted(self)
+        return self._add(X, y, ids, replaces=True)
 
     def remove(self, ids) -> Self:
         """Remove vectors: no search finds them any more.
@@ -497,6 +519,13 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             .add_self_request(self)
             .add(encoder=self.encoder, method_mapping=encoder)
         )
+
+    def _add(self, X, y, ids, **options):
+        columns = self._columns(self.index_, self._scaled(X))
+        if self._has_vectors:
+            columns["vectors"] = read_vectors(X)
+        self.index_._add(columns.pop("X"), y, ids, **columns, **options)
+        return self
 
     def _find(self, what, X, reach, return_distance, exclude_self=False, **question):
         """Ask the index by codes or by vectors; what : "nearest" or "within"."""
