@@ -15,12 +15,11 @@ from skhash.utils.chunks import row_chunks
 LARGEST_DIMENSION = 2**20
 
 
-def open_vecs(path: PathLike, dtype, mmap: bool) -> np.ndarray:
-    """Read or map the vectors of a file, whose components have this type."""
+def map_vecs(path: PathLike, dtype) -> np.ndarray:
+    """Map the vectors of a file, whose components have this type."""
     records = _map_records(path, np.dtype(dtype))
     _check_dimensions(path, records)
-    # A copy drops the interleaved dimensions, and gives native byte order.
-    return records["values"] if mmap else np.array(records["values"], dtype=dtype)
+    return records["values"]
 
 
 def _map_records(path, dtype: np.dtype) -> np.ndarray:
