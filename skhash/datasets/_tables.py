@@ -25,8 +25,8 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
     if keep_ids or not 0 < len(ids) < X.shape[1]:
         return vectors
     warnings.warn(
-        f"{path}: left out {listed(names[i] for i in ids)}, as whole numbers that count "
-        "rows or all differ are ids; keep_ids=True (--keep-ids) keeps them.",
+        f"{path}: left out {listed(names[i] for i in ids)}, since whole numbers that "
+        "count rows or all differ are ids; keep_ids=True (--keep-ids) keeps them.",
         stacklevel=4,
     )
     return np.delete(vectors, ids, axis=1)

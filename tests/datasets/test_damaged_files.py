@@ -1,6 +1,7 @@
 """A reader reads any file, or raises one clear ValueError."""
 
 import io
+import json
 import random
 import struct
 import tracemalloc
@@ -65,6 +66,45 @@ def csv():
     return "\n".join(",".join(f"{value:g}" for value in row) for row in X).encode()
 
 
+def fbin(rows):
+    return struct.pack("<II", *rows.shape) + rows.tobytes()
+
+
+def safetensors(**tensors):
+    header, content = {}, b""
+    for name, (kind, array) in tensors.items():
+        place = [len(content), len(content) + array.nbytes]
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": place}
+        content += array.tobytes()
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content
+
+
+def table(write, **columns):
+    arrow = pytest.importorskip("pyarrow")
+    file = io.BytesIO()
+    write(arrow, file, arrow.table(columns))
+    return file.getvalue()
+
+
+def parquet(arrow, file, table):
+    pytest.importorskip("pyarrow.parquet").write_table(table, file)
+
+
+def ipc_file(arrow, file, table):
+    with arrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def ipc_stream(arrow, file, table):
+    with arrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def tables(write):
+    return [table(write, v=list(X)), table(write, a=X[:, 0], b=X[:, 1])]
+
+
 # For each format: the suffix of its files, whole ones, and what reads them.
 FORMATS = {
     "npy": (".npy", lambda: [npy(X), npy(X.T.astype(">f8"))], [open_vectors]),
@@ -77,6 +117,18 @@ FORMATS = {
     "bvecs": (".bvecs", lambda: [vecs(X.astype("u1"))], [open_vectors]),
     "ivecs": (".ivecs", lambda: [vecs(X.astype("i4"))], [open_vectors]),
     "csv": (".csv", lambda: [csv(), b"a,b,c,d,e\n" + csv()], [open_vectors]),
+    "fbin": (".fbin", lambda: [fbin(X)], [open_vectors]),
+    "u8bin": (".u8bin", lambda: [fbin(X.astype("u1"))], [open_vectors]),
+    "safetensors": (
+        ".safetensors",
+        lambda: [
+            safetensors(a=("F32", X), b=("I64", np.arange(3))),
+            safetensors(a=("BF16", X.astype("u2"))),
+        ],
+        [open_vectors],
+    ),
+    "parquet": (".parquet", lambda: tables(parquet), [open_vectors]),
+    "arrow": (".arrow", lambda: tables(ipc_file) + tables(ipc_stream), [open_vectors]),
     "hdf5": (".hdf5", lambda: [hdf5(ann)], [open_vectors, read_ann_hdf5]),
 }
 
