@@ -51,6 +51,6 @@ def map_tensor(path: PathLike, name: str | None) -> np.ndarray:
             raise ValueError(f"{name} has shape {X.shape} in {stop - first} bytes")
     if tensor["dtype"] != "BF16":
         return X
-    wide = X.astype(np.uint32)
+    wide = np.array(X, dtype=np.uint32)
     wide <<= 16  # a bfloat16 is the first half of a float32
     return wide.view(np.float32)

@@ -40,7 +40,9 @@ def open_table(path: PathLike, column: str | None, keep_ids: bool) -> np.ndarray
         names, of_lists = _columns(table.schema, column)
         width, dtype = len(names), np.float64
         if of_lists is not None:
-            width = len(table.head(1, columns=names).column(0)[0])
+            head = table.head(1, columns=names)
+            head.validate(full=True)
+            width = len(head.column(0)[0])
             dtype = of_lists.to_pandas_dtype()
         X, stop = np.empty((table.count_rows(), width), dtype), 0
         options = {"batch_size": BATCH_ROWS, "batch_readahead": 1}
