@@ -1,6 +1,7 @@
 """Tables: Parquet and Arrow files, and columns of any table that are ids."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 
@@ -34,33 +35,40 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
 
 def open_table(path: PathLike, column: str | None, keep_ids: bool) -> np.ndarray:
     """Read a column of lists, or else all columns of numbers, batch by batch."""
-    dataset = imported("pyarrow.dataset", "arrow", path).dataset
+    arrow, parquet = (
+        imported(f"pyarrow.{name}", "arrow", path) for name in ("dataset", "parquet")
+    )
     with open(path, "rb") as file, parsing(f"{path} cannot be read as a table"):
-        table = _table(dataset, path, file.read(4))
-        names, of_lists = _columns(table.schema, column)
-        width, dtype = len(names), np.float64
-        if of_lists is not None:
-            head = table.head(1, columns=names)
-            head.validate(full=True)
-            width = len(head.column(0)[0])
-            dtype = of_lists.to_pandas_dtype()
-        X, stop = np.empty((table.count_rows(), width), dtype), 0
-        options = {"batch_size": BATCH_ROWS, "batch_readahead": 1}
-        for batch in table.to_batches(columns=names, **options):
-            start, stop = stop, stop + len(batch)
-            X[start:stop] = _rows(batch, width, of_lists)
-        if stop != len(X):
-            raise ValueError(f"it declares {len(X)} rows, and has {stop}")
+        if file.read(4) == b"PAR1":
+            table = parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
+            schema, n = table.schema_arrow, table.metadata.num_rows
+            batches = table.iter_batches
+        else:
+            table = _arrow_file(arrow.dataset, path)
+            schema, n = table.schema, table.count_rows()
+            batches = partial(table.to_batches, batch_readahead=0)
+        names, of_lists = _columns(schema, column)
+        X, stop = np.empty((0, 0)), 0
+        # Several threads would read ahead.
+        for batch in batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):
+            rows = _rows(batch, of_lists, X.shape[1] if stop else None)
+            X = X if stop else np.empty((n, rows.shape[1]), rows.dtype)
+            start, stop = stop, stop + len(rows)
+            X[start:stop] = rows
+        if stop != n:
+            raise ValueError(f"it declares {n} rows, and has {stop}")
     return without_ids(path, X, names, keep_ids) if of_lists is None else X
 
 
-def _table(dataset, path, magic):
-    """Return a file as pyarrow's data set; a stream of Arrow is mapped whole."""
-    if magic in (b"PAR1", b"ARRO"):
-        return dataset(path, format="ipc" if magic == b"ARRO" else "parquet")
+def _arrow_file(dataset, path):
+    """Return a file of Arrow as a data set; a stream is mapped."""
     import pyarrow as pa
 
-    return dataset(pa.ipc.open_stream(pa.memory_map(str(path))).read_all())
+    with pa.memory_map(str(path)) as source:
+        if source.read(6) == b"ARROW1":
+            return dataset(path, format="ipc")
+        source.seek(0)
+        return dataset(pa.ipc.open_stream(source).read_all())
 
 
 def _columns(schema, column):
@@ -82,16 +90,20 @@ def _columns(schema, column):
     return names, lists[0].type.value_type if lists else None
 
 
-def _rows(batch, width, of_lists):
-    """Return the numbers of a batch, one row each."""
+def _rows(batch, of_lists, width):
+    """Return the numbers of a batch, one row each.
+
+    width : the length that lists have to have, or None, to find it
+    """
     import pyarrow as pa
 
     batch.validate(full=True)  # nothing else looks at what a file says of lists
     columns = batch.columns
-    if of_lists is not None:
-        columns.append(columns[0].cast(pa.list_(of_lists, width)).flatten())
+    if of_lists is not None and not columns[0].null_count:
+        width = len(columns[0][0]) if width is None else width
+        columns = [columns[0].cast(pa.list_(of_lists, width)).flatten()]
     if any(one.null_count for one in columns):
         raise ValueError(f"{', '.join(batch.schema.names)} has missing values")
     if of_lists is not None:
-        return columns[1].to_numpy().reshape(len(batch), width)
-    return np.stack([one.to_numpy() for one in columns], axis=1)
+        return columns[0].to_numpy().reshape(len(batch), width)
+    return np.stack([one.to_numpy() for one in columns], axis=1, dtype=np.float64)

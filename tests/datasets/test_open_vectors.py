@@ -177,6 +177,7 @@ def test_tables(tmp_path, kind, n):
         ([[1.0, 2.0]] * 999 + [[3.0, 4.0, 5.0]], "v.parquet|v.feather|v.arrow"),
         ([[1.0, 2.0]] * 999 + [[3.0, None]], "v has missing values"),
         ([[1.0, 2.0]] * 999 + [None], "v has missing values"),
+        ([None] + [[1.0, 2.0]] * 999, "v has missing values"),
         ([1.5] * 999 + [None], "v has missing values"),
         ([["a"]] * 1000, "column=NAME, among v"),
         ([True] * 1000, "column=NAME, among v"),
