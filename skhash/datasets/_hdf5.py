@@ -6,14 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from skhash.datasets import _damage
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._damage import (
-    LARGEST_EXPANSION,
-    PathLike,
-    imported,
-    listed,
-    parsing,
-)
+from skhash.datasets._damage import PathLike, imported, listed, parsing
 from skhash.datasets._npz import is_matrix, name_of_vectors
 
 # Bytes that the HDF5 library cuts off a chunk with a checksum, whatever its size.
@@ -121,7 +116,7 @@ def _read_dataset(dataset, mmap) -> np.ndarray:
     if dataset.fletcher32 and _smallest_chunk(dataset) < CHECKSUM_BYTES:
         raise ValueError(f"{name} has a chunk that is smaller than its checksum")
     held = dataset.id.get_storage_size()
-    if dataset.nbytes > LARGEST_EXPANSION * held:
+    if dataset.nbytes > _damage.LARGEST_EXPANSION * held:
         raise ValueError(
             f"{name} declares {dataset.nbytes:,} bytes of numbers, and the file holds "
             f"{held:,}"

@@ -35,16 +35,14 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
 
 def open_table(path: PathLike, column: str | None, keep_ids: bool) -> np.ndarray:
     """Read a column of lists, or else all columns of numbers, batch by batch."""
-    arrow, parquet = (
-        imported(f"pyarrow.{name}", "arrow", path) for name in ("dataset", "parquet")
-    )
+    parquet = imported("pyarrow.parquet", "arrow", path)
     with open(path, "rb") as file, parsing(f"{path} cannot be read as a table"):
         if file.read(4) == b"PAR1":
             table = parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)
             schema, n = table.schema_arrow, table.metadata.num_rows
             batches = table.iter_batches
         else:
-            table = _arrow_file(arrow.dataset, path)
+            table = _arrow_file(path)
             schema, n = table.schema, table.count_rows()
             batches = partial(table.to_batches, batch_readahead=0)
         names, of_lists = _columns(schema, column)
@@ -60,15 +58,15 @@ def open_table(path: PathLike, column: str | None, keep_ids: bool) -> np.ndarray
     return without_ids(path, X, names, keep_ids) if of_lists is None else X
 
 
-def _arrow_file(dataset, path):
+def _arrow_file(path):
     """Return a file of Arrow as a data set; a stream is mapped."""
     import pyarrow as pa
+    from pyarrow.dataset import dataset
 
-    with pa.memory_map(str(path)) as source:
-        if source.read(6) == b"ARROW1":
-            return dataset(path, format="ipc")
-        source.seek(0)
-        return dataset(pa.ipc.open_stream(source).read_all())
+    source = pa.memory_map(str(path))
+    if source.read_at(6, 0) == b"ARROW1":
+        return dataset(path, format="ipc")
+    return dataset(pa.ipc.open_stream(source).read_all())
 
 
 def _columns(schema, column):

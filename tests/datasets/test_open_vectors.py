@@ -277,7 +277,7 @@ def test_a_pickle_of_torch_is_refused_with_a_line_that_converts_it(tmp_path):
 def test_what_to_install_is_named(tmp_path, monkeypatch, suffix, extra):
     path = tmp_path / f"v{suffix}"
     path.write_bytes(b"PAR1")
-    for module in ("h5py", "pyarrow.dataset"):
+    for module in ("h5py", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf'"scikit-hash\[{extra}\]"'):
         open_vectors(path)

@@ -9,7 +9,7 @@ import numpy as np
 from skhash.datasets import open_vectors
 
 # Of files that `open_vectors` maps, and no others are opened.
-SUFFIXES = set(".npy .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .safetensors".split())
+SUFFIXES = tuple(".npy .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .safetensors".split())
 
 
 class KeptFile:
@@ -42,15 +42,15 @@ class KeptFile:
             raise FileNotFoundError(
                 f"There is no file {self.path}, of vectors that are kept."
             )
-        rows = open_vectors(self.path) if Path(path).suffix in SUFFIXES else None
+        rows = open_vectors(path) if self.path.lower().endswith(SUFFIXES) else None
         if not isinstance(rows, np.memmap) or rows.dtype.kind not in "iuf":
             raise ValueError(
-                f"{self.path} is no file of numbers whose rows can be read in place, "
-                f"such as .npy: np.save(path, skhash.datasets.open_vectors(file))."
+                f"{self.path} is no file of numbers that can be read in place; write "
+                "one: np.save(path, skhash.datasets.open_vectors(file))."
             )
         self._content, self.array = (
             np.frombuffer(rows._mmap, np.uint8),
-            rows.view(np.ndarray),
+            np.asarray(rows),
         )
         if places is not None and places.size:
             if not 0 <= places.min() <= places.max() < len(self.array):
