@@ -16,7 +16,7 @@ BATCH_ROWS = 2**14
 def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndarray:
     """Return columns as float32, and leave out those that are ids, with a warning.
 
-    X : ndarray of float64, in which whole numbers are told apart
+    X : ndarray of a type that tells whole numbers apart
     """
     head, vectors = X[:HEAD_ROWS], X.astype(np.float32)
     n = len(head)
@@ -28,7 +28,7 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
     warnings.warn(
         f"{path}: left out {listed(names[i] for i in ids)}, since whole numbers that "
         "count rows or all differ are ids; keep_ids=True (--keep-ids) keeps them.",
-        stacklevel=4,
+        stacklevel=5,
     )
     return np.delete(vectors, ids, axis=1)
 
@@ -96,12 +96,11 @@ def _rows(batch, of_lists, width):
     import pyarrow as pa
 
     batch.validate(full=True)  # nothing else looks at what a file says of lists
-    columns = batch.columns
-    if of_lists is not None and not columns[0].null_count:
-        width = len(columns[0][0]) if width is None else width
-        columns = [columns[0].cast(pa.list_(of_lists, width)).flatten()]
-    if any(one.null_count for one in columns):
-        raise ValueError(f"{', '.join(batch.schema.names)} has missing values")
-    if of_lists is not None:
-        return columns[0].to_numpy().reshape(len(batch), width)
-    return np.stack([one.to_numpy() for one in columns], axis=1, dtype=np.float64)
+    if of_lists is None:
+        return batch.to_tensor().to_numpy()
+    lists = batch.column(0)
+    if lists.null_count or lists.flatten().null_count:
+        raise ValueError(f"{batch.schema.names[0]} has missing values")
+    width = len(lists[0]) if width is None else width
+    values = lists.cast(pa.list_(of_lists, width)).flatten()
+    return values.to_numpy().reshape(len(batch), width)

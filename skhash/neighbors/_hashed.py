@@ -75,8 +75,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         needs `vectors`.
     vectors : bool or path-like, default=None
         The vectors that `rerank` compares. True keeps a copy of `X`, in memory and in
-        the saved search; a memory map stays on disk. A path names your own ``.npy``
-        file of the rows of `X`, which is read in place, and never copied.
+        the saved search; a memory map stays on disk. A path names your own file of the
+        rows of `X`, ``.npy`` or another that `skhash.datasets.open_vectors` maps, but
+        for HDF5. It is read in place, and never copied.
     index : HammingNeighbors or AsymmetricNeighbors, default=None
         It is cloned, and always holds packed codes. None stands for
         ``AsymmetricNeighbors()`` with a quantizer, and for ``HammingNeighbors()`` with
@@ -571,7 +572,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if not store.has("vectors"):
             raise ValueError(
                 f"rerank={self.rerank} compares vectors, and the search was fitted "
-                "without; fit it with vectors=True, or with the path of a .npy file."
+                "without; fit it with vectors=True, or with the path of a file."
             )
         if X is None:
             X, exclude_self = self._own_vectors(store), True
@@ -659,7 +660,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             raise ValueError(
                 f"rerank={self.rerank!r} and vectors={self.vectors!r}: how many codes "
                 "are compared by their vectors, and these, are given together. Set "
-                "vectors=True, or to the path of a .npy file of X, or leave out both."
+                "vectors=True, or to the path of a file of X, or leave out both."
             )
         own = getattr(self.index, "metric", "euclidean")
         if own not in ("euclidean", self.metric):

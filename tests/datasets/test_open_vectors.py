@@ -178,7 +178,7 @@ def test_tables(tmp_path, kind, n):
         ([[1.0, 2.0]] * 999 + [[3.0, None]], "v has missing values"),
         ([[1.0, 2.0]] * 999 + [None], "v has missing values"),
         ([None] + [[1.0, 2.0]] * 999, "v has missing values"),
-        ([1.5] * 999 + [None], "v has missing values"),
+        ([1.5] * 999 + [None], "no nulls"),
         ([["a"]] * 1000, "column=NAME, among v"),
         ([True] * 1000, "column=NAME, among v"),
         ([[]] * 1000, "v.parquet|v.feather|v.arrow"),
@@ -235,8 +235,11 @@ def test_columns_that_are_ids_are_named_and_left_out(tmp_path, suffix, case):
     if not is_id:
         np.testing.assert_array_equal(open_vectors(path), kept)
         return
-    with pytest.warns(UserWarning, match=f"v{suffix}: left out key, .*--keep-ids"):
+    with pytest.warns(
+        UserWarning, match=f"v{suffix}: left out key, .*--keep-ids"
+    ) as told:
         read = open_vectors(path)
+    assert told[0].filename == __file__
     np.testing.assert_array_equal(read, np.delete(kept, 2, axis=1))
 
 
