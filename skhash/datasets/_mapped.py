@@ -47,7 +47,7 @@ def map_tensor(path: PathLike, name: str | None) -> np.ndarray:
             raise ValueError(f"{name} is of type {tensor['dtype']}; save it as float32")
         first, stop = tensor["data_offsets"]
         X = np.memmap(path, dtype, "r", start + first, tuple(tensor["shape"]))
-        if first < 0 or X.nbytes != stop - first:
+        if X.nbytes != stop - first:
             raise ValueError(f"{name} has shape {X.shape} in {stop - first} bytes")
     if tensor["dtype"] != "BF16":
         return X

@@ -192,6 +192,17 @@ def test_tables_of_something_else(tmp_path, kind, column, message):
         open_vectors(path)
 
 
+@each("kind", TABLES)
+def test_batches_of_other_lengths(tmp_path, kind):
+    """One number would be read as many equal ones."""
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / f"v.{kind.split()[0]}"
+    lists = [[1.0, 2.0]] * 2 * 7000 + [[3.0]] * 50_000
+    write_table(arrow, path, arrow.table({"v": lists}), kind)
+    with pytest.raises(ValueError, match=f"{path} cannot be read as a table"):
+        open_vectors(path)
+
+
 def test_a_table_without_rows(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     for table in (
