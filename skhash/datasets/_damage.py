@@ -1,6 +1,5 @@
 """Errors of readers, for files that are not what they claim to be."""
 
-import importlib
 import os
 import textwrap
 import warnings
@@ -40,18 +39,6 @@ def parsing(failure: str):
         text = " ".join(str(error).split())
         reason = listed([text]) if text else type(error).__name__
         raise ValueError(f"{failure}: {reason}") from error
-
-
-def imported(module: str, extra: str, path: PathLike):
-    """Import a library that reads a file, or raise ``ImportError`` with the command."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        library = module.partition(".")[0]
-        raise ImportError(
-            f"Reading {path} needs {library}, which is not installed: "
-            f'pip install "scikit-hash[{extra}]"'
-        ) from error
 
 
 def listed(names: Iterable[str]) -> str:

@@ -8,8 +8,9 @@ import numpy as np
 
 from skhash.datasets import _damage
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._damage import PathLike, imported, listed, parsing
+from skhash.datasets._damage import PathLike, listed, parsing
 from skhash.datasets._npz import is_matrix, name_of_vectors
+from skhash.utils.late import import_extra
 
 # Bytes that the HDF5 library cuts off a chunk with a checksum, whatever its size.
 CHECKSUM_BYTES = 4
@@ -77,7 +78,7 @@ def read_hdf5(path: PathLike, names=(), optional=(), mmap=False):
 
     Without names, it is that of the vectors; those in groups have names with slashes.
     """
-    h5py = imported("h5py", "hdf5", path)
+    h5py = import_extra("h5py", f"Reading {path}", '"scikit-hash[hdf5]"')
     # Opened here first, since h5py's OSError for a missing file reads as for a bad one.
     with open(path, "rb"):
         pass

@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from skhash.datasets._damage import PathLike, imported, listed, parsing
+from skhash.datasets._damage import PathLike, listed, parsing
+from skhash.utils.late import import_extra
 
 # Rows that are looked at for ids, and how many of these differ by more than chance.
 HEAD_ROWS, ENOUGH_ROWS = 10_000, 100
@@ -35,7 +36,8 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
 
 def open_table(path: PathLike, column: str | None, keep_ids: bool) -> np.ndarray:
     """Read a column of lists, or else all columns of numbers, batch by batch."""
-    parquet = imported("pyarrow.parquet", "arrow", path)
+    extra = '"scikit-hash[arrow]"'
+    parquet = import_extra("pyarrow.parquet", f"Reading {path}", extra)
     with open(path, "rb") as file, parsing(f"{path} cannot be read as a table"):
         if file.read(4) == b"PAR1":
             table = parquet.ParquetFile(path, buffer_size=2**20, pre_buffer=False)

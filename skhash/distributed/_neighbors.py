@@ -150,9 +150,8 @@ class ShardedNeighbors(BaseEstimator):
 
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        if radius is not None and isinstance(k, Integral):
-            k = min(k, int(self.starts_[-1]))
-        if not isinstance(k, Integral) or not 1 <= k <= self.starts_[-1]:
+        most = self.starts_[-1] if radius is None else np.inf
+        if not isinstance(k, Integral) or not 1 <= k <= most:
             raise ValueError(
                 f"n_neighbors={k!r} neighbours were asked for, and there are "
                 f"{self.starts_[-1]} codes; ask for 1 to so many."

@@ -388,10 +388,9 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         if not len(queries):  # those of an index without codes
             return [], []
         how, own = (self.algorithm, self.device), X is None
-        if radius is None:
-            found = self._search(what, store, selected, queries, reach, *how)
-            return without_self(*found) if own else found
-        check_count("radius", radius)
-        n_found = min(reach, selected.n)
+        n_found = min(reach, selected.n) if what == "nearest" else reach
         found = self._search(what, store, selected, queries, n_found, *how)
-        return nearest_within(*found, reach - own, radius, 0 if own else None)
+        if radius is not None:
+            check_count("radius", radius)
+            return nearest_within(*found, reach - own, radius, 0 if own else None)
+        return without_self(*found) if own else found
