@@ -256,6 +256,10 @@ def test_at_most_k_of_the_fitted_codes_within_a_radius(codes, device, share):
     given = mask.copy()
     distances, found = index.kneighbors(radius=2, mask=mask, exclude=exclude)
     np.testing.assert_array_equal(mask, given)
+    filters = {"mask": mask, "exclude": exclude}
+    graph = index.kneighbors_graph(radius=2, mode="distance", **filters)
+    np.testing.assert_array_equal(graph.data, np.concatenate(distances))
+    np.testing.assert_array_equal(graph.indices, np.concatenate(found))
     mask[exclude] = False
     own = hamming_distances(pack_bits(codes), pack_bits(codes))
     for i, row in enumerate(np.argsort(own, axis=1, kind="stable")):
