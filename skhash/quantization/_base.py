@@ -58,10 +58,8 @@ def is_affordable(n_entries: int, shape, n_parts=1) -> bool:
     return n_entries <= min(most, MAX_NUMBERS // n_columns)
 
 
-def choose_ridge(X, values, block_bits: int, recode=None) -> tuple:
+def choose_ridge(X, values, block_bits: int, recode=None) -> float:
     """Return the ridge of `RIDGES` that serves held-out rows best, or nearly so.
-
-    Beside it are these rows, and the decoder of the others with this ridge, or None.
 
     Parameters
     ----------
@@ -77,7 +75,7 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> tuple:
     held = np.sort(order[: min(len(order) // 5, MAX_HELD_OUT)])
     fitted = np.sort(order[len(held) :])
     if not len(held):
-        return RIDGES[-1], dense_rows(X[held]), None
+        return RIDGES[-1]
     moments = least_squares(X[fitted], values[fitted], block_bits)
     rows, solve = dense_rows(X[held]), cache(lambda i: moments.solve(RIDGES[i]))
 
@@ -93,7 +91,7 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> tuple:
     while 0 <= i + step < len(RIDGES) and error(i + step) < error(i):
         i += step
     i -= i > 0 and error(i - 1) < SLACK * error(i)
-    return RIDGES[i], rows, solve(i)
+    return RIDGES[i]
 
 
 class CodebookMixin:

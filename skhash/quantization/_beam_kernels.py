@@ -2,14 +2,13 @@
 
 import numpy as np
 from llvmlite import ir
-from numba import float32, int8, int32, int64, uint8, void
+from numba import float32, int32, int64, uint8, void
 
 from skhash.utils.kernels import inner_kernel, kernel
 from skhash.utils.llvm import BYTE, FLOAT, INT32, INT64, has_features, instruction
 
 LANES = 16 if has_features("avx512f") else 8
-_FLOATS, _BYTES, _INTS = (ir.VectorType(kind, LANES) for kind in (FLOAT, BYTE, INT32))
-_MULTIPLY_ADD = f"llvm.fmuladd.v{LANES}f32"
+_FLOATS, _INTS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 # Values of a block whose costs stay in registers, of 256 and of 16.
 _PART, _SMALL_PART = 128, 16
 # Minima of so many groups of costs bound the least ones.
@@ -24,20 +23,11 @@ def _number_at(code, start, index):
     return code.at(start, code.mul(index, INT64(4)))
 
 
-def _add_cosines(code, line, factor, sums):
-    """Add whole numbers from an address on, times a factor, to sums."""
-    for i, total in enumerate(sums):
-        cosine = code.sitofp(code.read(_BYTES, line, LANES * i), _FLOATS)
-        added = code.use(_MULTIPLY_ADD, cosine, factor, code.load(total))
-        code.store(added, total)
-
-
 @instruction(void)
 def _extend(
     code,
     tables: float32[:, ::1],
-    couplings: int8[:, :, ::1],
-    factors: float32[:, ::1],
+    couplings: float32[:, ::1],
     kept: uint8[:, :, ::1],
     starts: float32[:, ::1],
     task: int64[::1],
@@ -46,30 +36,30 @@ def _extend(
     """Write what the codes of a row cost with each value of their next block.
 
     kept : uint8 (n, width, n_blocks), the codes of each row; starts : float32 (n,
-    width), their costs; task : the row, the block, and how many codes the row has
+    width), their costs; task : the row, the block, how many codes the row has, and the
+    first row of couplings of the block
     """
-    row, block, n_kept = (code.read(INT64, task.start, 8 * i) for i in range(3))
-    n_values = couplings.shape[2]
-    own = code.mul(block, n_values)
-    table = _number_at(code, tables.row(row), own)
-    lengths = _number_at(code, factors.row(block), own)
+    row, block, n_kept, panel = (code.read(INT64, task.start, 8 * i) for i in range(4))
+    n_values = couplings.shape[1]
+    table = _number_at(code, tables.row(row), code.mul(block, n_values))
 
     def write(values, start, target, first, size):
-        offsets = range(0, size, LANES)
-        sums = [code.variable(_FLOATS([0.0] * LANES)) for _ in offsets]
+        offsets = range(0, 4 * size, 4 * LANES)
+        alone = _number_at(code, table, first)
+        sums = [
+            code.variable(code.fadd(start, code.read(_FLOATS, alone, at)))
+            for at in offsets
+        ]
         with code.loop(block) as before:
             value = code.zext(code.read(BYTE, code.at(values, before.index)), INT64)
             entry = code.add(code.mul(before.index, n_values), value)
-            factor = code.read(FLOAT, _number_at(code, factors.row(block), entry))
-            factor = code.spread(factor, LANES)
-            line = code.at(couplings.row(block), code.mul(entry, n_values))
-            line = code.at(line, first)
-            _add_cosines(code, line, factor, sums)
-        places = [_number_at(code, one, first) for one in (lengths, table, target)]
-        for total, offset in zip(sums, offsets, strict=True):
-            length, alone = (code.read(_FLOATS, one, 4 * offset) for one in places[:2])
-            cost = code.use(_MULTIPLY_ADD, length, code.load(total), alone)
-            code.write(code.fadd(cost, start), places[2], 4 * offset)
+            line = _number_at(code, couplings.row(code.add(panel, entry)), first)
+            for total, at in zip(sums, offsets, strict=True):
+                added = code.fadd(code.load(total), code.read(_FLOATS, line, at))
+                code.store(added, total)
+        place = _number_at(code, target, first)
+        for total, at in zip(sums, offsets, strict=True):
+            code.write(code.load(total), place, at)
 
     with code.loop(n_kept) as each:
         values = code.at(kept.row(row), code.mul(each.index, kept.strides[1]))
@@ -172,32 +162,30 @@ def _select(costs, n, found, least, best):
 
 
 @kernel
-def search_beam(tables, couplings, factors, width, values):
+def search_beam(tables, couplings, width, values):
     """Write the codes of rows.
 
     All rows get a block before the next one, so that they share its couplings.
 
     tables : float32 (n, n_entries), what each value of each block costs alone
-    couplings : int8 (n_blocks, n_entries, n_values), those of entries of the blocks
-        before with entries of each block
-    factors : float32 (n_blocks, n_entries), what they are multiplied by, and by the
-        lengths of the latter, which stand at their places in their own block
+    couplings : float32 (n_rows, n_values), for each block in turn what the entries of
+        the blocks before it add to the costs of its values
     values : uint8 (n, n_blocks)
     """
     n, n_blocks = values.shape
-    n_values = couplings.shape[2]
+    n_values = couplings.shape[1]
     shift = 8 if n_values == 256 else 4
     kept = np.empty((n, width, n_blocks), np.uint8)
     longer, starts = np.empty_like(kept), np.zeros((n, width), np.float32)
     # Costs that stay infinite fill the last group.
     costs = np.full(width * n_values + GROUPS, np.float32(np.inf))
     least, best = np.empty(GROUPS, np.float32), np.empty(width, np.int32)
-    found, task = np.empty(costs.size, np.int32), np.ones(3, np.int64)
+    found, task = np.empty(costs.size, np.int32), np.array([0, 0, 1, 0])
     for block in range(n_blocks):
         n_kept = task[2]
         for i in range(n):
             task[0], task[1], task[2] = i, block, n_kept
-            _extend(tables, couplings, factors, kept, starts, task, costs)
+            _extend(tables, couplings, kept, starts, task, costs)
             task[2] = _select(costs, n_kept * n_values, found, least, best)
             for code in range(task[2]):
                 parent, value = best[code] >> shift, best[code] & (n_values - 1)
@@ -205,6 +193,7 @@ def search_beam(tables, couplings, factors, width, values):
                     longer[i, code, before] = kept[i, parent, before]
                 longer[i, code, block], starts[i, code] = value, least[code]
         kept, longer = longer, kept
+        task[3] += block * n_values
     for i in range(n):
         for block in range(n_blocks):
             values[i, block] = kept[i, 0, block]

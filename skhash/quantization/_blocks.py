@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 from scipy import sparse
 
+from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import column_means
 from skhash.utils.chunks import dense_chunks, dense_rows
 
@@ -76,21 +77,25 @@ class BlockMoments:
             sums += one_hot.T @ (chunk - self.mean)
         return sums
 
-    def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self, ridge: float, prior=None) -> tuple[np.ndarray, np.ndarray]:
         """Return codebook, (n_blocks, n_values, n_features), float32, and offset.
 
-        `ridge`, in rows, shrinks an entry towards the sum of its single bits: half way
-        if it is found in as many rows.
+        `ridge`, in rows, shrinks an entry towards the sum of its single bits, or with
+        a codebook `prior` towards its entry there: half way if it is found in as many
+        rows.
         """
-        moments = self.moments.copy()
+        moments, sums = self.moments.copy(), self.sums
         penalty = departure_penalty(self.block_bits, ridge, RIDGE * self.n_rows)
+        if prior is not None:
+            penalty = ridge * np.eye(len(penalty))
+            sums = sums + ridge * prior.reshape(sums.shape)
         for block in range(self.n_blocks):
             own = slice(block * len(penalty), (block + 1) * len(penalty))
             moments[own, own] += penalty
         factor = scipy.linalg.cho_factor(
             moments.T, overwrite_a=True, check_finite=False
         )
-        codebook = scipy.linalg.cho_solve(factor, self.sums, check_finite=False)
+        codebook = scipy.linalg.cho_solve(factor, sums, check_finite=False)
         codebook = codebook.reshape(self.n_blocks, len(penalty), -1)
         shares = self.shares.reshape(self.n_blocks, len(penalty))
         codebook -= np.einsum("mk,mkd->md", shares, codebook)[:, None]
@@ -108,23 +113,31 @@ class RowProducts:
         self.mean = column_means(X)
         self.rows = dense_rows(X[:]) - self.mean
 
-    def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self, ridge: float, prior=None) -> tuple[np.ndarray, np.ndarray]:
         """Return what `BlockMoments.solve` does."""
-        n_rows, penalty = len(self.values), RIDGE * len(self.values)
+        n_rows, penalty, rows = len(self.values), RIDGE * len(self.values), self.rows
         # It is diagonal in an orthogonal basis, so that this is its inverse.
         inverse = departure_penalty(self.block_bits, 1 / ridge, 1 / penalty)
+        if prior is not None:
+            inverse = np.eye(len(inverse)) / ridge
+            prior = prior.astype(np.float64)
+            for own, entries in zip(self.values.T, prior, strict=True):
+                entries -= entries[own].mean(axis=0)
+            rows = rows - sum_of_entries(self.values, prior)
         products = np.zeros((n_rows, n_rows))
         for own in self.values.T:
             products += inverse[own[:, None], own]
         products -= products.mean(axis=0)
         products -= products.mean(axis=1, keepdims=True)
         products[np.diag_indices(n_rows)] += 1
-        weights = scipy.linalg.solve(products, self.rows, assume_a="pos")
-        codebook = np.zeros((self.values.shape[1], len(inverse), self.rows.shape[1]))
+        weights = scipy.linalg.solve(products, rows, assume_a="pos")
+        codebook = np.zeros((self.values.shape[1], len(inverse), rows.shape[1]))
         for own, entries in zip(self.values.T, codebook, strict=True):
             np.add.at(entries, own, weights)
             entries[:] = inverse @ entries
             entries -= entries[own].mean(axis=0)
+        if prior is not None:
+            codebook += prior
         return codebook.astype(np.float32), self.mean
 
 

@@ -22,14 +22,14 @@ from skhash.utils.chunks import dense_chunks, row_chunks
 RIDGE = 1e-6
 
 
-def fit_blocks(X, values, block_bits: int, ridge) -> tuple[np.ndarray, np.ndarray]:
+def fit_blocks(X, values, block_bits: int, ridge, prior=None) -> tuple:
     """Return the codebook and offset of least squares for given codes of rows.
 
-    ridge : that of `BlockMoments.solve`, for blocks of several bits
+    ridge, prior : those of `BlockMoments.solve`, for blocks of several bits
     """
     if block_bits == 1:
         return fit_codebook(X, values)
-    return least_squares(X, values, block_bits).solve(ridge)
+    return least_squares(X, values, block_bits).solve(ridge, prior)
 
 
 def fit_codebook(X, bits) -> tuple[np.ndarray, np.ndarray]:

@@ -209,7 +209,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         ridge, random_state = None, np.random.RandomState(0)
         if self.block_bits_ > 1:
             recode = partial(refine, **options) if self.n_alternations else None
-            ridge, *_ = choose_ridge(X, values, self.block_bits_, recode)
+            ridge = choose_ridge(X, values, self.block_bits_, recode)
         decoder = fit_blocks(X, values, self.block_bits_, ridge)
         for turn in range(self.n_alternations):
             scale = RELAXATION * (1 - (turn + 1) / self.n_alternations) ** 0.5

@@ -1,6 +1,5 @@
 """`AdditiveQuantizer`: vectors in few bytes, as sums of entries of a codebook."""
 
-from functools import partial
 from numbers import Integral
 from typing import Self
 
@@ -21,7 +20,6 @@ from skhash.quantization._base import (
     MAX_ENTRIES,
     MAX_NUMBERS,
     CodebookMixin,
-    choose_ridge,
     count_entries,
     is_affordable,
 )
@@ -33,13 +31,12 @@ from skhash.quantization._codebook import (
     squared_errors,
 )
 from skhash.quantization._residual import residual_codebook
-from skhash.quantization._search import WIDTHS, choose_width
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import dense_chunks, even_chunks
 from skhash.utils.ranges import COUNT
 
-# Width of the beam in `fit` where it is chosen: more makes no better codebook.
-FIT_WIDTH = 8
+# Rows with which an entry goes half of the way from where it was to least squares.
+RIDGE = 10.0
 
 
 class AdditiveQuantizer(
@@ -54,8 +51,8 @@ class AdditiveQuantizer(
 
     They start from residual quantization: the entries of a byte are the centres of
     progressive k-means of what the bytes before leave. Codes are found by a beam
-    search, byte by byte [1]_ [2]_. The codebook is that of least squares, with a ridge
-    that held-out rows choose.
+    search, byte by byte [1]_ [2]_. Least squares then moves the entries, the less the
+    fewer rows have them: a ridge keeps them near where they were.
 
     The codes are for comparison with uncompressed queries, by `AsymmetricNeighbors`, or
     for reconstruction. Hamming distances between them mean nothing.
@@ -67,10 +64,10 @@ class AdditiveQuantizer(
     n_alternations : int, default=2
         How often codes are found anew and the codebook is fitted to them again. More
         alternations lower the error of the rows of the fit, and hardly that of others.
-    beam_width : int or "auto", default="auto"
+    beam_width : int, default=16
         How many codes of a row are kept while they are made byte by byte, at most 64:
-        the more, the lower the error, in time in proportion. "auto" chooses it by rows
-        that are held out: the least whose error is within .25 % of that of 32.
+        the more, the lower the error, in time in proportion. It may be changed after
+        the fit.
     max_train_samples : int or None, default=100_000
         Maximum number of rows, drawn at random, that `fit` learns from. None uses all.
     n_jobs : int, default=None
@@ -99,8 +96,6 @@ class AdditiveQuantizer(
         Bits of a block.
     n_parts_ : int
         Parts of the code that are fitted by themselves: see the notes.
-    beam_width_ : int
-        How many codes of a row `transform` keeps.
     error_ : float
         Mean squared error of the codes that `transform` finds for the rows that `fit`
         saw, or of 2000 of them that are drawn at random.
@@ -163,15 +158,11 @@ class AdditiveQuantizer(
     _has_hamming_distances = False
     _saved = {
         "n_parts_": wholes(low=1),
-        "beam_width_": wholes(low=1, high=MAX_WIDTH),
     }
     _parameter_constraints: dict = {
         "n_bytes": COUNT,
         **CodebookMixin._parameter_constraints,
-        "beam_width": [
-            Interval(Integral, 1, MAX_WIDTH, closed="both"),
-            StrOptions({"auto"}),
-        ],
+        "beam_width": [Interval(Integral, 1, MAX_WIDTH, closed="both")],
         "random_state": ["random_state"],
     }
 
@@ -180,7 +171,7 @@ class AdditiveQuantizer(
         n_bytes=8,
         *,
         n_alternations=2,
-        beam_width="auto",
+        beam_width=16,
         max_train_samples=100_000,
         n_jobs=None,
         random_state=None,
@@ -221,14 +212,10 @@ class AdditiveQuantizer(
         X, _ = self._sample(self._validate(X, reset=True), seed)
         self.block_bits_, self.n_parts_ = choose_blocks(self.n_bytes, X.shape)
         self.n_bits_ = 8 * self.n_bytes
-        self.beam_width_ = self.beam_width
-        if self.beam_width == "auto":
-            self.beam_width_ = WIDTHS[-1]
         if self.n_parts_ > 1:
             return self._keep(X, *self._fit_parts(X, seed))
         n_blocks = self.n_bits_ // self.block_bits_
-        values, *decoder, _ = self._fit_codes(X, n_blocks, seed)
-        return self._keep(X, values, *decoder)
+        return self._keep(X, *self._fit_codes(X, n_blocks, seed))
 
     def transform(self, X) -> np.ndarray:
         """Encode vectors.
@@ -298,35 +285,25 @@ class AdditiveQuantizer(
         """
         return -float(self.reconstruction_error(X).mean())
 
-    def _fit_codes(self, X, n_blocks, seed, ridge=None):
-        """Return codes, codebook, offset and ridge, which None has it choose."""
-        width = FIT_WIDTH if self.beam_width == "auto" else self.beam_width
-        find = partial(find_codes, width=width, n_jobs=self.n_jobs)
-        values = find(X, *residual_codebook(X, n_blocks, self.block_bits_, seed))
-        if ridge is None:
-            ridge, rows, other = choose_ridge(
-                X, values, self.block_bits_, lambda rows, _, *other: find(rows, *other)
-            )
-            if self.beam_width == "auto" and other is not None:
-                self.beam_width_ = choose_width(rows, *other, self.n_jobs)
-        decoder = fit_blocks(X, values, self.block_bits_, ridge)
+    def _fit_codes(self, X, n_blocks, seed):
+        """Return codes, codebook and offset."""
+        decoder = residual_codebook(X, n_blocks, self.block_bits_, seed)
         for turn in range(self.n_alternations):
-            values = find(X, *decoder)
-            decoder = fit_blocks(X, values, self.block_bits_, ridge)
+            values = find_codes(X, *decoder, self.beam_width, self.n_jobs)
+            decoder = fit_blocks(X, values, self.block_bits_, RIDGE, decoder[0])
             self._report(turn, X, values, decoder)
-        return values, *decoder, ridge
+        return find_codes(X, *decoder, self.beam_width, self.n_jobs), *decoder
 
     def _codes_of_fit(self, rows, values):
         return self._values(rows)
 
     def _fit_parts(self, X, seed):
         """Return codes, codebook and offset, of parts with some principal axes each."""
-        codebook, values, ridge = [], [], None
+        codebook, values = [], []
         parts = zip(alternate_axes(X, self.n_parts_), self._parts(), strict=True)
         for (basis, rows), blocks in parts:
             n_blocks = blocks.stop - blocks.start
-            # The first choice of a ridge serves all.
-            own, entries, _, ridge = self._fit_codes(rows, n_blocks, seed, ridge)
+            own, entries, _ = self._fit_codes(rows, n_blocks, seed)
             codebook.append(entries @ basis.T.astype(np.float32))
             values.append(own)
         return np.hstack(values), np.concatenate(codebook), column_means(X)
@@ -337,7 +314,7 @@ class AdditiveQuantizer(
 
     def _values(self, X):
         """Return the codes of validated rows, as values of blocks."""
-        codebook, how = self.codebook_, (self.offset_, self.beam_width_, self.n_jobs)
+        codebook, how = self.codebook_, (self.offset_, self.beam_width, self.n_jobs)
         parts = (codebook[blocks] for blocks in self._parts())
         return np.hstack([find_codes(X, part, *how) for part in parts])
 

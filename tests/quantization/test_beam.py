@@ -38,38 +38,23 @@ def problem(n_blocks, n_values, n=40, n_features=7, seed=0):
     return 3 * rng.normal(size=(n, n_features)), codebook.astype(np.float32)
 
 
-def axis_problem(n_blocks, n_values):
-    """Every entry lies on an axis: cosines are 0, 1 and -1, which rounding keeps."""
-    rng = np.random.default_rng(0)
-    axes = np.eye(3)[rng.integers(3, size=(n_blocks, n_values))]
-    lengths = rng.normal(size=(n_blocks, n_values, 1))
-    return 2 * rng.normal(size=(30, 3)), (axes * lengths).astype(np.float32)
-
-
 @pytest.mark.parametrize("n_values", [16, 256])
 @pytest.mark.parametrize("n_blocks", [1, 2, 5])
 def test_the_best_codes_are_kept_block_by_block(n_blocks, n_values):
-    X, codebook = axis_problem(n_blocks, n_values)
+    X, codebook = problem(n_blocks, n_values)
     for width in (1, 2, 3, 5, 17, 33, MAX_WIDTH):
         found = search(X, codebook, width)
         np.testing.assert_array_equal(found, by_hand(X, codebook, width), str(width))
 
 
-@pytest.mark.parametrize("n_values", [16, 256])
-def test_rounded_cosines_hardly_raise_errors(n_values):
-    """Nor with entries a million times as long as others."""
-    X, codebook = problem(6, n_values, n=100)
-    far = codebook.copy()
-    far[::2, 3] *= 1e6
-    for entries in (codebook, far):
-        for width in (2, 16):
-            found = errors(X, entries, search(X, entries, width)).sum()
-            exact = errors(X, entries, by_hand(X, entries, width)).sum()
-            assert found < 1.01 * exact
-        wide = errors(X, entries, search(X, entries, 32)).sum()
-        assert wide < errors(X, entries, search(X, entries, 1)).sum()
-    rows = far[0, 3] + X  # whose code needs such an entry
-    assert (errors(rows, far, search(rows, far, 8)) < 1e-4 * (rows**2).sum(1)).all()
+def test_entries_may_have_any_length():
+    """One in each second block is a million times as long as others."""
+    X, codebook = problem(6, 16, n=100)
+    codebook[::2, 3] *= 1e6
+    np.testing.assert_array_equal(search(X, codebook, 8), by_hand(X, codebook, 8))
+    rows = codebook[0, 3] + X
+    found = errors(rows, codebook, search(rows, codebook, 8))
+    assert (found < 1e-4 * np.square(rows).sum(axis=1)).all()
 
 
 def test_of_equal_costs_the_first_is_taken():

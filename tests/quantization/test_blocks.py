@@ -62,21 +62,29 @@ def walsh_ridge_rows(n_blocks, block_bits, ridge, bits_ridge):
 @pytest.mark.parametrize("sparse_rows", [False, True])
 @pytest.mark.parametrize("ridge", [0.5, 20.0])
 @pytest.mark.parametrize("n_bits", [8, 11])
+@pytest.mark.parametrize("has_prior", [False, True])
 @pytest.mark.parametrize("kind", [BlockMoments, RowProducts])
 def test_codebook_is_dense_least_squares_with_ridge_rows(
-    kind, n_bits, ridge, sparse_rows
+    kind, has_prior, n_bits, ridge, sparse_rows
 ):
     X, _, values = problem(n_bits, 4)
     X = np.where(np.abs(X) < 0.5, 0, X)
     rows = sparse.csr_array(X) if sparse_rows else X
-    codebook, offset = kind(rows, values, 4).solve(ridge)
-    n_blocks = values.shape[1]
+    n_blocks, prior = values.shape[1], None
+    if has_prior:
+        shape = n_blocks, 16, X.shape[1]
+        prior = np.random.default_rng(1).normal(1, size=shape).astype(np.float32)
+    codebook, offset = kind(rows, values, 4).solve(ridge, prior)
     hot = one_hot(values, 16)
     # The offset is free: it is the last column, which no ridge row touches.
     design = np.hstack([hot, np.ones((len(hot), 1))])
     ridges = walsh_ridge_rows(n_blocks, 4, ridge, 1e-6 * len(X))
+    wanted = np.zeros((len(ridges), X.shape[1]))
+    if has_prior:
+        ridges = ridge**0.5 * np.eye(16 * n_blocks)
+        wanted = ridge**0.5 * prior.reshape(len(ridges), -1)
     ridges = np.hstack([ridges, np.zeros((len(ridges), 1))])
-    target = np.vstack([X, np.zeros((len(ridges), X.shape[1]))])
+    target = np.vstack([X, wanted])
     expected = np.linalg.lstsq(np.vstack([design, ridges]), target, rcond=None)[0]
     np.testing.assert_allclose(
         sum_of_entries(values, codebook, offset), design @ expected, atol=1e-4

@@ -40,9 +40,7 @@ def set_choices(monkeypatch):
         if relaxation is not None:
             monkeypatch.setattr(_decoder, "RELAXATION", relaxation)
         if ridge is not None:
-            monkeypatch.setattr(
-                _decoder, "choose_ridge", lambda *problem: (ridge, None, None)
-            )
+            monkeypatch.setattr(_decoder, "choose_ridge", lambda *problem: ridge)
 
     return set_them
 
@@ -212,12 +210,12 @@ def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeyp
     noise = 0.3 * rng.normal(size=(2000, 10))
     linear = bits @ rng.normal(size=(8, 10)) + noise
     # The next decodes held-out rows nearly as well as the largest, and is taken.
-    assert choose_ridge(linear, values, 8)[0] == sorted(_base.RIDGES)[-2]
+    assert choose_ridge(linear, values, 8) == sorted(_base.RIDGES)[-2]
     monkeypatch.setattr(_base, "SLACK", 1)
-    assert choose_ridge(linear, values, 8)[0] == max(_base.RIDGES)
+    assert choose_ridge(linear, values, 8) == max(_base.RIDGES)
     free = 10 * rng.normal(size=(256, 10))[values[:, 0]] + noise
-    assert choose_ridge(free, values, 8)[0] == min(_base.RIDGES)
-    assert choose_ridge(linear[:1], values[:1], 8)[0] == max(_base.RIDGES)
+    assert choose_ridge(free, values, 8) == min(_base.RIDGES)
+    assert choose_ridge(linear[:1], values[:1], 8) == max(_base.RIDGES)
 
 
 @all_block_bits

@@ -107,7 +107,6 @@ def test_the_seed_decides(digits):
 @pytest.mark.parametrize("rows", [np.asfortranarray, pd.DataFrame, sparse.csr_array])
 def test_parts_are_quantizers_of_some_axes(rows, monkeypatch, tmp_path):
     """Parts have no axis in common: the best codes of each are the best of the sum."""
-    monkeypatch.setattr(_quantizer, "choose_ridge", lambda *problem: (1.0, None, None))
     monkeypatch.setattr(_rounding, "MAX_ADDED", -1)
     X = load_digits().data[:500] + np.random.default_rng(0).normal(100, 1, (500, 64))
     axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2]

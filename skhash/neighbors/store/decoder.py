@@ -287,7 +287,7 @@ class Decoder:
         return tables_of_bytes(own.astype(np.float32, copy=False), starts, n_bytes)
 
     def _products(self, X, times):
-        """Return `times` the products of queries and entries, shaped as the codebook."""
+        """Return products of queries and entries, `times` so much, by entry."""
         shape = len(X), *self.entries.shape[:-1]
         if bits_of_block(self.entries) < 8:
             products = X @ self.codebook.reshape(-1, X.shape[1]).T
