@@ -15,116 +15,8 @@ from skhash.utils.torch import inference_device, resolve_device
 _searcher = LateModule("skhash.neighbors.search.searcher")
 
 
-class HammingNeighbors(GraphMixin, BaseIndex):
-    """Exact nearest neighbours among binary codes, by Hamming distance.
-
-    Answers are ordered by (distance, position): of two codes that are equally near, the
-    one that was added first comes first. That holds for every algorithm, device and
-    number of threads, so that the same question always has the same answer.
-
-    Parameters
-    ----------
-    n_neighbors : int, default=5
-        Neighbours that `kneighbors` and `transform` find.
-    radius : int, default=2
-        Distance, inclusive, up to which `radius_neighbors` finds neighbours.
-    algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
-        All are exact, with the same answers. "brute" compares each query with all
-        codes. "multi_index" looks codes up by parts of their bits (Norouzi et al.,
-        2012) if that is faster: for small radii and near neighbours. "pruned" keeps
-        codes in clusters, and compares only codes that the triangle inequality does not
-        exclude. "auto" begins with brute force. It makes tables for radii of few bits
-        and for very near neighbours, from 32,768 codes on, and clusters for wider radii
-        and for up to 100 neighbours, from 524,288 codes on. It makes each if it is
-        expected to be faster, as soon as the queries so far would have repaid the time
-        to build it. Call `prepare` if you know how many queries will follow.
-    packed : bool, default=False
-        Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
-        bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
-    n_jobs : int, default=None
-        Threads. None uses all available cores, or 1 inside a joblib worker, and
-        follows ``joblib.parallel_config(n_jobs=...)``; -1 uses all.
-    device : str, default="cpu"
-        "cpu" searches without torch. "cuda", "cuda:1", "mps" search on that device with
-        torch, or on the CPU if it is not available any more. "auto" uses an accelerator
-        if torch is already imported and finds one.
-
-    Attributes
-    ----------
-    packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
-        The codes, packed, by position. With ``packed=True`` it may be the array that
-        was passed to `fit`, uncopied: do not change it.
-    n_samples_fit_ : int
-        The number of positions: of codes, including those removed since the last
-        `compact`.
-    live_ : ndarray of shape (n_samples_fit_,), bool
-        False for a code that was removed.
-    ids_ : ndarray of shape (n_samples_fit_,), int64 or str
-        The ids; only if they were given.
-    y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
-        The labels; only if they were given.
-    n_features_in_ : int
-        The number of columns of codes: bits, or bytes with ``packed=True``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns; only if the codes had names that are all strings.
-
-    See Also
-    --------
-    sklearn.neighbors.NearestNeighbors : Other metrics, approximate for none.
-    sklearn.neighbors.KNeighborsTransformer : What `transform` does, for real vectors.
-
-    Notes
-    -----
-    A search takes at most the time of comparing all pairs. Memory holds the codes, the
-    answer, and at most tens of megabytes a thread. The tables of "multi_index" need up
-    to 8 bytes for each code and part: a code of 64 bits is cut into 4 parts, from 2^22
-    codes on into 3. "pruned" holds a second copy of the codes, and 4 to 6 bytes a code
-    more. After a change of the codes, both are made again when needed; "auto" makes
-    neither if it would need more than half of the free memory. Clusters are saved
-    with the index, in the same size. The first search in a fresh installation compiles
-    the kernels for some seconds and keeps them on disk.
-
-    The order of equally near codes is fixed so that answers repeat. Metrics in
-    `skhash.metrics` take the expectation over it instead.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash.neighbors import HammingNeighbors
-    >>> codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]])
-    >>> index = HammingNeighbors(n_neighbors=2).fit(codes)
-    >>> distances, positions = index.kneighbors([[0, 0, 1, 1]])
-    >>> distances
-    array([[1, 2]], dtype=int32)
-    >>> positions
-    array([[1, 0]])
-    """
-
-    _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "radius": [Interval(Integral, 0, None, closed="left")],
-        "algorithm": [StrOptions({"auto", "brute", "multi_index", "pruned"})],
-        "packed": ["boolean"],
-        "n_jobs": [None, Integral],
-        "device": [str],
-    }
-
-    def __init__(
-        self,
-        n_neighbors=5,
-        *,
-        radius=2,
-        algorithm="auto",
-        packed=False,
-        n_jobs=None,
-        device="cpu",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.algorithm = algorithm
-        self.packed = packed
-        self.n_jobs = n_jobs
-        self.device = device
+class CodeNeighbors(GraphMixin, BaseIndex):
+    """Base of exact searches among codes, answers ordered by (distance, position)."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, ids=None) -> Self:
@@ -142,72 +34,16 @@ class HammingNeighbors(GraphMixin, BaseIndex):
 
         Returns
         -------
-        self : HammingNeighbors
+        self : object
             The fitted index.
 
         Raises
         ------
         ValueError
             If the codes hold something else than 0 and 1, or, packed, are not
-            ``uint8``; if `y` or `ids` have another length; if an id occurs twice; if
-            there is no such device.
+            ``uint8``; if `y` or `ids` have another length; if an id occurs twice.
         """
-        if self.device not in ("auto", "cpu"):
-            resolve_device(self.device)
         return self._take_in(X, y, ids)
-
-    def prepare(self, expected_queries, *, n_neighbors=None, radius=None) -> Self:
-        """Build now the tables or clusters that these queries would repay.
-
-        Tables and clusters, which "auto" otherwise makes when the queries before would
-        have repaid them, are made now, if the costs of so many queries say so. The
-        queries are expected to be as near to codes as codes are to each other. Answers
-        stay the same; a change of the codes needs another call.
-
-        Parameters
-        ----------
-        expected_queries : int
-            How many queries will be asked.
-        n_neighbors : int, default=None
-            For how many neighbours `kneighbors` will be asked; the default is the
-            parameter.
-        radius : int, default=None
-            The radius for which `radius_neighbors` will be asked instead.
-
-        Returns
-        -------
-        self : HammingNeighbors
-            The index. With a device other than the CPU, where nothing is made, and for
-            few codes it is as it was.
-
-        Raises
-        ------
-        ValueError
-            If a number is no integer of at least 0.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skhash.neighbors import HammingNeighbors
-        >>> codes = np.random.default_rng(0).integers(0, 2, (100, 16))
-        >>> index = HammingNeighbors().fit(codes)
-        >>> index.prepare(1_000_000, radius=2).radius_neighbors(codes[:1])[1][0][0]
-        np.int64(0)
-        """
-        store = self._fitted_store()
-        check_count("expected_queries", expected_queries)
-        if radius is None:
-            k = self.n_neighbors if n_neighbors is None else n_neighbors
-            check_count("n_neighbors", k)
-            what, reach = "nearest", min(k, store.n_live)
-        else:
-            check_count("radius", radius)
-            what, reach = "within", int(radius)
-        is_on_cpu = inference_device(self.device) == "cpu"
-        if expected_queries and store.n_live and is_on_cpu:
-            task = what, store, reach, expected_queries
-            _searcher.prepare(*task, self.n_jobs, self.algorithm)
-        return self
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, ids=None) -> Self:
@@ -225,7 +61,7 @@ class HammingNeighbors(GraphMixin, BaseIndex):
 
         Returns
         -------
-        self : HammingNeighbors
+        self : object
             The index with the codes added. If the call fails, the index is as before.
             Many small additions cost no more than a few large ones.
 
@@ -341,11 +177,185 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         array([0, 1])
         """
         store = self._fitted_store()
-        radius = self.radius if radius is None else radius
-        check_count("radius", radius)
+        radius = self._check_radius(self.radius if radius is None else radius)
         selected = select(store, mask, ids)
-        found = self._find("within", store, selected, X, int(radius))
+        found = self._find("within", store, selected, X, radius)
         return self._answer(store, found, return_distance, return_ids)
+
+    def _find(self, what, store, selected, X, reach):
+        if X is None:
+            queries = store.own_queries()
+        else:
+            queries = self._read_more_codes(X, store)
+        if not len(queries):  # those of an index without codes
+            return [], []
+        found = self._search_codes(what, store, selected, queries, reach)
+        return without_self(*found) if X is None else found
+
+
+class HammingNeighbors(CodeNeighbors):
+    """Exact nearest neighbours among binary codes, by Hamming distance.
+
+    Answers are ordered by (distance, position): of two codes that are equally near, the
+    one that was added first comes first. That holds for every algorithm, device and
+    number of threads, so that the same question always has the same answer.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Neighbours that `kneighbors` and `transform` find.
+    radius : int, default=2
+        Distance, inclusive, up to which `radius_neighbors` finds neighbours.
+    algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
+        All are exact, with the same answers. "brute" compares each query with all
+        codes. "multi_index" looks codes up by parts of their bits (Norouzi et al.,
+        2012) if that is faster: for small radii and near neighbours. "pruned" keeps
+        codes in clusters, and compares only codes that the triangle inequality does not
+        exclude. "auto" begins with brute force. It makes tables for radii of few bits
+        and for very near neighbours, from 32,768 codes on, and clusters for wider radii
+        and for up to 100 neighbours, from 524,288 codes on. It makes each if it is
+        expected to be faster, as soon as the queries so far would have repaid the time
+        to build it. Call `prepare` if you know how many queries will follow.
+    packed : bool, default=False
+        Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
+        bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
+    n_jobs : int, default=None
+        Threads. None uses all available cores, or 1 inside a joblib worker, and
+        follows ``joblib.parallel_config(n_jobs=...)``; -1 uses all.
+    device : str, default="cpu"
+        "cpu" searches without torch. "cuda", "cuda:1", "mps" search on that device with
+        torch, or on the CPU if it is not available any more. "auto" uses an accelerator
+        if torch is already imported and finds one.
+
+    Attributes
+    ----------
+    packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
+        The codes, packed, by position. With ``packed=True`` it may be the array that
+        was passed to `fit`, uncopied: do not change it.
+    n_samples_fit_ : int
+        The number of positions: of codes, including those removed since the last
+        `compact`.
+    live_ : ndarray of shape (n_samples_fit_,), bool
+        False for a code that was removed.
+    ids_ : ndarray of shape (n_samples_fit_,), int64 or str
+        The ids; only if they were given.
+    y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
+        The labels; only if they were given.
+    n_features_in_ : int
+        The number of columns of codes: bits, or bytes with ``packed=True``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns; only if the codes had names that are all strings.
+
+    See Also
+    --------
+    sklearn.neighbors.NearestNeighbors : Other metrics, approximate for none.
+    sklearn.neighbors.KNeighborsTransformer : What `transform` does, for real vectors.
+
+    Notes
+    -----
+    A search takes at most the time of comparing all pairs. Memory holds the codes, the
+    answer, and at most tens of megabytes a thread. The tables of "multi_index" need up
+    to 8 bytes for each code and part: a code of 64 bits is cut into 4 parts, from 2^22
+    codes on into 3. "pruned" holds a second copy of the codes, and 4 to 6 bytes a code
+    more. After a change of the codes, both are made again when needed; "auto" makes
+    neither if it would need more than half of the free memory. Clusters are saved
+    with the index, in the same size. The first search in a fresh installation compiles
+    the kernels for some seconds and keeps them on disk.
+
+    The order of equally near codes is fixed so that answers repeat. Metrics in
+    `skhash.metrics` take the expectation over it instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.neighbors import HammingNeighbors
+    >>> codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]])
+    >>> index = HammingNeighbors(n_neighbors=2).fit(codes)
+    >>> distances, positions = index.kneighbors([[0, 0, 1, 1]])
+    >>> distances
+    array([[1, 2]], dtype=int32)
+    >>> positions
+    array([[1, 0]])
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "radius": [Interval(Integral, 0, None, closed="left")],
+        "algorithm": [StrOptions({"auto", "brute", "multi_index", "pruned"})],
+        "packed": ["boolean"],
+        "n_jobs": [None, Integral],
+        "device": [str],
+    }
+
+    def __init__(
+        self,
+        n_neighbors=5,
+        *,
+        radius=2,
+        algorithm="auto",
+        packed=False,
+        n_jobs=None,
+        device="cpu",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.algorithm = algorithm
+        self.packed = packed
+        self.n_jobs = n_jobs
+        self.device = device
+
+    def prepare(self, expected_queries, *, n_neighbors=None, radius=None) -> Self:
+        """Build now the tables or clusters that these queries would repay.
+
+        Tables and clusters, which "auto" otherwise makes when the queries before would
+        have repaid them, are made now, if the costs of so many queries say so. The
+        queries are expected to be as near to codes as codes are to each other. Answers
+        stay the same; a change of the codes needs another call.
+
+        Parameters
+        ----------
+        expected_queries : int
+            How many queries will be asked.
+        n_neighbors : int, default=None
+            For how many neighbours `kneighbors` will be asked; the default is the
+            parameter.
+        radius : int, default=None
+            The radius for which `radius_neighbors` will be asked instead.
+
+        Returns
+        -------
+        self : HammingNeighbors
+            The index. With a device other than the CPU, where nothing is made, and for
+            few codes it is as it was.
+
+        Raises
+        ------
+        ValueError
+            If a number is no integer of at least 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> codes = np.random.default_rng(0).integers(0, 2, (100, 16))
+        >>> index = HammingNeighbors().fit(codes)
+        >>> index.prepare(1_000_000, radius=2).radius_neighbors(codes[:1])[1][0][0]
+        np.int64(0)
+        """
+        store = self._fitted_store()
+        check_count("expected_queries", expected_queries)
+        if radius is None:
+            k = self.n_neighbors if n_neighbors is None else n_neighbors
+            check_count("n_neighbors", k)
+            what, reach = "nearest", min(k, store.n_live)
+        else:
+            check_count("radius", radius)
+            what, reach = "within", int(radius)
+        is_on_cpu = inference_device(self.device) == "cpu"
+        if expected_queries and store.n_live and is_on_cpu:
+            task = what, store, reach, expected_queries
+            _searcher.prepare(*task, self.n_jobs, self.algorithm)
+        return self
 
     def score(self, X, y) -> float:
         """Return the mean average precision of the ranking of the fitted codes.
@@ -371,13 +381,15 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         queries = self._read_more_codes(X, self._fitted_store())
         return score_codes(self, queries, y)
 
-    def _find(self, what, store, selected, X, reach):
-        if X is None:
-            queries = store.own_queries()
-        else:
-            queries = self._read_more_codes(X, store)
-        if not len(queries):  # those of an index without codes
-            return [], []
-        how = self.algorithm, self.device
-        found = self._search(what, store, selected, queries, reach, *how)
-        return without_self(*found) if X is None else found
+    def _take_in(self, X, y, ids, **columns):
+        if self.device not in ("auto", "cpu"):
+            resolve_device(self.device)  # raises where there is none
+        return super()._take_in(X, y, ids, **columns)
+
+    def _check_radius(self, radius):
+        check_count("radius", radius)
+        return int(radius)
+
+    def _search_codes(self, what, store, selected, queries, reach):
+        task = what, store, selected, queries, reach
+        return self._search(*task, self.algorithm, self.device)

@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import pack_bits
-from skhash.neighbors._asymmetric import AsymmetricNeighbors, check_radius
+from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
@@ -383,7 +383,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if by_decoder(self.index_) or self.rerank is not None:
-            return score_search(self, X, y)
+            return score_search(self, self.index_, X, y, self.rerank)
         return score_codes(self.index_, self._encode(self._scaled(X)), y)
 
     @property

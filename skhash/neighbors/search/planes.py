@@ -1,0 +1,144 @@
+"""Jaccard search by planes, see `kernels.planes`.
+
+Codes with a and b ones have a distance of at least ``1 - min(a, b) / max(a, b)``
+(Swamidass and Baldi, 2007). So blocks of codes are visited in the order of this bound,
+and passed over where it is too large.
+"""
+
+import numpy as np
+
+from skhash.codes import packed_to_words
+from skhash.neighbors.kernels import planes as kernels
+from skhash.neighbors.kernels.bitslice import LONG, SHORT, STEPS
+from skhash.neighbors.kernels.planes import BLOCK, WORDS
+from skhash.neighbors.search.algorithm import Question, as_lists, by_query
+from skhash.neighbors.search.chunks import live_codes, read_only, threads_for_pairs
+from skhash.neighbors.search.merge import merge_neighbors
+from skhash.numerics._nearest import smallest
+from skhash.utils.chunks import CHUNK_BYTES, row_chunks
+from skhash.utils.threads import map_in_threads
+
+# Queries that share a pass over the codes, and codes that they find at a time, besides
+# those of a block.
+MAX_CHUNK, ROOM = 512, 2**16
+
+
+def find(what, store, selected, queries, reach, n_jobs):
+    """Search a store of planes for packed queries; see `searcher.find`."""
+    planes, live = store["blocks"], selected.live
+    if selected.positions is not None:
+        live = np.zeros(store.n, dtype=bool)
+        live[selected.positions] = True
+    search = store.codes_key.once("planes", lambda: PlaneSearch(planes))
+    question = Question(what, reach, n_jobs, live)
+    return as_lists(getattr(search, what)(packed_to_words(queries), question))
+
+
+class PlaneSearch:
+    """Searches codes by their Jaccard distance.
+
+    Parameters
+    ----------
+    planes : Planes
+    """
+
+    def __init__(self, planes):
+        n = len(planes)
+        counts, starts = planes.counts[:n], np.arange(0, n, BLOCK)
+        spans = [part.reduceat(counts, starts) for part in (np.minimum, np.maximum)]
+        self.index = kernels.Index(
+            read_only(planes.array),
+            read_only(counts),
+            read_only(planes.positions[:n]),
+            read_only(np.stack(spans, axis=1).astype(np.int64)),
+        )
+
+    def nearest(self, queries, question):
+        """Find the nearest codes; see `Algorithm.nearest`. Distances are floats."""
+        k, live = question.reach, live_codes(question.live)
+
+        def search(asked, visits):
+            shape, found = (len(asked.ones), k), _room(BLOCK)
+            distances = np.full(shape, np.inf)
+            positions = np.full(shape, len(self.index.counts))
+            task = self.index, live, visits, asked, found
+            kernels.nearest(*task, distances, positions)
+            return smallest(distances, positions, k)
+
+        found, n_parts = self._map(search, queries, np.inf, question.n_jobs, 16 * k)
+        if n_parts > 1:
+            return merge_neighbors(found, k)
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+    def within(self, queries, question):
+        """Find all codes within the radius; see `Algorithm.within`."""
+        live = live_codes(question.live)
+
+        def search(asked, visits):
+            found, start, parts = _room(ROOM + BLOCK * len(asked.ones)), 0, []
+            while start < len(visits):
+                start, size = kernels.within(
+                    self.index, live, visits, asked, start, found
+                )
+                parts.append([part[:size].copy() for part in found])
+            owners, distances, positions = map(np.concatenate, zip(*parts, strict=True))
+            return by_query(owners, positions, distances, len(asked.ones))
+
+        found, n_parts = self._map(search, queries, question.reach, question.n_jobs, 1)
+        distances, positions, counts = map(np.concatenate, zip(*found, strict=True))
+        if n_parts > 1:
+            owners = np.repeat(np.arange(len(counts)) % len(queries), counts)
+            return by_query(owners, positions, distances, len(queries))
+        return distances, positions, counts
+
+    def _map(self, search, queries, reach, n_jobs, bytes_per_query):
+        """Call ``search(asked, visits)`` on chunks of the queries, or parts of the codes.
+
+        Return what it returns, and how many parts there are.
+        """
+        n_ones = float(np.bitwise_count(queries).sum())
+        threads = threads_for_pairs(len(self.index.counts) * n_ones / 64, n_jobs)
+        n_parts = threads if len(queries) < threads else 1
+        size = min(MAX_CHUNK, -(-len(queries) // threads))
+        bytes_per_query += 8 * WORDS * (LONG + 1)
+        chunks = row_chunks(len(queries), max(bytes_per_query, CHUNK_BYTES / size))
+        tasks = [(rows, part) for rows in chunks for part in range(n_parts)]
+
+        def answer(task):
+            rows, part = task
+            asked = self._asked(queries[rows], reach)
+            return search(asked, self._visits(asked.ones)[part::n_parts])
+
+        return map_in_threads(answer, tasks, threads), n_parts
+
+    def _asked(self, queries, reach):
+        """Return queries, and room to work in, for kernels."""
+        bits = np.unpackbits(queries.view(np.uint8), axis=1, bitorder="little")
+        ones, n = bits.sum(axis=1, dtype=np.int64), len(queries)
+        levels = SHORT if ones.max() < 2**SHORT else LONG
+        width = -(-ones.max() // STEPS[levels]) * STEPS[levels]
+        rows = np.full((n, width), self.index.planes.shape[1] - 1, dtype=np.int32)
+        query, plane = np.nonzero(bits)
+        firsts = np.repeat(np.cumsum(ones) - ones, ones)
+        rows[query, np.arange(len(query)) - firsts] = plane
+        return kernels.Queries(
+            ones=ones,
+            rows=rows,
+            reach=np.full(n, reach, dtype=np.float64),
+            shares=np.zeros(n),
+            asked=np.empty(n + 1, dtype=np.int64),
+            needs=np.empty(n + 1, dtype=np.int64),
+            sums=np.empty((n + 1, levels + 1, WORDS), dtype=np.uint64),
+        )
+
+    def _visits(self, ones):
+        """Return the blocks, those first that can be the nearest to the queries."""
+        ones = max(1, int(np.median(ones)))
+        likest = np.maximum(np.clip(ones, *self.index.spans.T), 1)
+        return np.argsort(np.maximum(ones / likest, likest / ones))
+
+
+def _room(n):
+    """Return room for codes that are found."""
+    kinds = np.int32, np.float64, np.int64
+    return kernels.Found(*(np.empty(n, dtype=kind) for kind in kinds))
