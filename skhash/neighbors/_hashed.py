@@ -24,7 +24,7 @@ from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
-from skhash.neighbors._params import check_candidates, check_params
+from skhash.neighbors._params import check_candidates, check_params, check_radius
 from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
 from skhash.neighbors.search.vectors import VectorScorer

@@ -1,4 +1,4 @@
-"""The kernels of Jaccard search over codes that are kept as planes: one thread, no lock.
+"""The kernels of Jaccard search among codes kept as planes: one thread, no lock.
 
 A plane holds one bit of 512 codes. The ones that a query has in common with 512 codes
 are the sum of the planes where the query has a one: of fingerprints, with ones in a
@@ -10,29 +10,20 @@ Any other order is as exact, but slower.
 """
 
 from collections import namedtuple
-from functools import reduce
 
 import numpy as np
 from llvmlite import ir
 from numba import int32, int64, uint64
 
 from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
-from skhash.neighbors.kernels.bitslice import (
-    LANES,
-    LONG,
-    SHORT,
-    STEPS,
-    Adder,
-    transpose,
-)
+from skhash.neighbors.kernels.bitslice import LONG, SHORT, STEPS, Adder
 from skhash.neighbors.kernels.heap import comes_before, replace_top
 from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 from skhash.utils.llvm import INT32, INT64, instruction
 
 BLOCK, WORDS = 512, 8  # codes of a block, and words of a plane
-SPAN = 64 * LANES  # codes that are transposed at a time
-_VECTOR = ir.VectorType(INT64, LANES)
-# Far more than products of shares and counts round by.
+_PLANE = ir.VectorType(INT64, WORDS)
+# Far more than the rounding of products of shares and counts.
 MARGIN = 1e-6
 
 # Codes by place: planes (n_blocks, n_planes + 1, 8) : uint64, the last plane being 0;
@@ -40,197 +31,153 @@ MARGIN = 1e-6
 # (n_blocks, 2) : int64, the least and the largest count of a block.
 Index = namedtuple("Index", "planes counts positions spans")
 # Queries: ones (n_queries,) : int64, how many; rows (n_queries, n) : int32, the planes
-# where they have one, and then the plane of zeros, to whole steps; reach and shares
-# (n_queries,) : float64, see `_share`. Room: asked and needs (n_queries + 1,) : int64;
+# where they have one, and then the plane of zeros, to whole steps; reach (n_queries,) :
+# float64, how far away codes may be. Room: asked and needs (n_queries + 1,) : int64;
 # sums (n_queries + 1, levels + 1, 8) : uint64.
-Queries = namedtuple("Queries", "ones rows reach shares asked needs sums")
+Queries = namedtuple("Queries", "ones rows reach asked needs sums")
 # Codes that were found: queries, distances and positions (n,).
 Found = namedtuple("Found", "queries distances positions")
 
 
 @kernel
-def fill(words, order, first, planes, square):
-    """Write the codes ``words[order]`` to the places from `first` on, and no others.
-
-    square : uint64 (65, LANES), room
-    """
-    stop, n_planes = first + len(order), planes.shape[1] - 1
-    for start in range(first // SPAN * SPAN, stop, SPAN):
+def fill(words, order, first, planes):
+    """Write the codes ``words[order]`` from the place `first` on, where bits are 0."""
+    for i in range(len(order)):
+        block, column = divmod(first + i, BLOCK)
         for word in range(words.shape[1]):
-            square[:] = 0
-            for place in range(max(start, first), min(start + SPAN, stop)):
-                lane, i = (place - start) // 64, (place - start) % 64
-                square[i, lane] = words[order[place - first], word]
-                square[64, lane] |= ONE << np.uint64(i)
-            transpose(square, 0)
-            for i in range(min(64, n_planes - 64 * word)):
-                for lane in range(LANES):
-                    block, column = start // BLOCK, start % BLOCK // 64 + lane
-                    known = planes[block, 64 * word + i, column] & ~square[64, lane]
-                    planes[block, 64 * word + i, column] = known | square[i, lane]
+            bits = words[order[i], word]
+            while bits:
+                plane = 64 * word + np.int64(trailing_zeros(bits))
+                bits &= bits - ONE
+                planes[block, plane, column // 64] |= ONE << np.uint64(column % 64)
 
 
 @kernel
-def read(planes, words, square):
-    """Write the codes of the first places, as `fill` takes them, to `words`."""
-    n_planes = planes.shape[1] - 1
-    for start in range(0, len(words), SPAN):
-        for word in range(words.shape[1]):
-            square[:] = 0
-            for i in range(min(64, n_planes - 64 * word)):
-                for lane in range(LANES):
-                    block, column = start // BLOCK, start % BLOCK // 64 + lane
-                    square[i, lane] = planes[block, 64 * word + i, column]
-            transpose(square, 0)
-            for place in range(start, min(start + SPAN, len(words))):
-                lane, i = (place - start) // 64, (place - start) % 64
-                words[place, word] = square[i, lane]
+def read(planes, positions, words):
+    """Write the codes, of the first places, to their positions in `words`, all 0."""
+    for block in range(len(planes)):
+        for plane in range(planes.shape[1] - 1):
+            for lane in range(WORDS):
+                bits, first = planes[block, plane, lane], BLOCK * block + 64 * lane
+                while bits:
+                    place = first + np.int64(trailing_zeros(bits))
+                    bits &= bits - ONE
+                    if place >= len(positions):
+                        break
+                    bit = ONE << np.uint64(plane % 64)
+                    words[positions[place], plane // 64] |= bit
 
 
-def _make_add(levels):
-    """Build the function that adds planes, for sums of so many digits."""
-    step = STEPS[levels]
+@instruction(int64)
+def _add_planes(
+    code,
+    levels: int,
+    planes: uint64[:, :, ::1],
+    block: int64,
+    ahead: int64,
+    rows: int32[:, ::1],
+    ones: int64[::1],
+    asked: int64[::1],
+    needs: int64[::1],
+    sums: uint64[:, :, ::1],
+):
+    """Write the sums of some queries, less what they need; return how many.
 
-    @instruction(int64)
-    def add(
-        code,
-        planes: uint64[:, :, ::1],
-        block: int64,
-        ahead: int64,
-        ones: int64[::1],
-        rows: int32[:, ::1],
-        asked: int64[::1],
-        needs: int64[::1],
-        sums: uint64[:, :, ::1],
-    ):
-        """Write the sums of some queries, less what they need; return how many.
-
-        Those with sums that are not negative move to the front of `asked` and `needs`.
-        Of each, `sums` has the digits, and at last a bit for each code: whether its sum
-        is not negative.
-        """
-        slots = code.variable(INT64(0))
-        with code.loop(asked.shape[0]) as loop:
-            slot = code.load(slots)
-            query, need = (code.read(INT64, a.row(loop.index)) for a in (asked, needs))
-            code.write(query, asked.row(slot))
-            code.write(need, needs.row(slot))
-            n_ones = code.read(INT64, ones.row(query))
-            n_steps = code.udiv(code.add(n_ones, INT64(step - 1)), INT64(step))
-            task = rows.row(query), n_steps, need, sums.row(slot)
-            blocks = planes.row(block), planes.row(ahead)
-            hits = [
-                add_lanes(code, *blocks, *task, 8 * i) for i in range(0, WORDS, LANES)
-            ]
-            moved = code.zext(reduce(code.or_, map(code.is_any, hits)), INT64)
-            code.store(code.add(slot, moved), slots)
-        return code.load(slots)
-
-    def add_lanes(code, block, ahead, row, n_steps, need, sums, first):
-        """Add the planes in as many lanes as a vector has, from a byte on."""
-        start, none = code.sub(INT64(2**levels), need), _VECTOR([0] * LANES)
-        places = []
-        for level in range(levels):
-            digit = code.and_(code.lshr(start, INT64(level)), INT64(1))
-            places.append(code.variable(code.spread(code.neg(digit), LANES)))
-        everything = code.icmp_signed("==", need, INT64(0))
-        places.append(code.variable(code.spread(code.sext(everything, INT64), LANES)))
-        with code.loop(n_steps) as loop:
+    Those with sums that are not negative move to the front of `asked` and `needs`. Of
+    each, `sums` has the digits, and at last a bit for each code: whether its sum is not
+    negative. Planes of the block `ahead` are asked for from memory.
+    """
+    slots, step = code.variable(INT64(0)), STEPS[levels]
+    with code.loop(asked.shape[0]) as loop:
+        slot = code.load(slots)
+        query, need = (code.read(INT64, one.row(loop.index)) for one in (asked, needs))
+        code.write(query, asked.row(slot))
+        code.write(need, needs.row(slot))
+        bias = code.sub(INT64(2**levels), need)
+        digits = [code.lshr(bias, INT64(level)) for level in range(levels)]
+        digits = [code.neg(code.and_(digit, INT64(1))) for digit in digits]
+        all_hit = code.sext(code.icmp_signed("==", need, INT64(0)), INT64)
+        places = [
+            code.variable(code.spread(word, WORDS)) for word in (*digits, all_hit)
+        ]
+        n_ones = code.read(INT64, ones.row(query))
+        with code.loop(
+            code.udiv(code.add(n_ones, INT64(step - 1)), INT64(step))
+        ) as turn:
             *digits, overflow = map(code.load, places)
             adder = Adder(code, digits)
             adder.overflow = overflow
-            chosen = code.at(row, code.mul(loop.index, INT64(4 * step)))
+            row = code.at(rows.row(query), code.mul(turn.index, INT64(4 * step)))
             for i in range(step):
-                place = code.sext(code.read(INT32, chosen, 4 * i), INT64)
-                offset = code.mul(place, INT64(8 * WORDS))
-                adder.add(0, code.read(_VECTOR, code.at(block, offset), first))
-                if first == 0:
-                    code.fetch(code.at(ahead, offset))
+                plane = code.sext(code.read(INT32, row, 4 * i), INT64)
+                offset = code.mul(plane, planes.strides[1])
+                adder.add(0, code.read(_PLANE, code.at(planes.row(block), offset)))
+                code.fetch(code.at(planes.row(ahead), offset))
             adder.settle()
             digits = [digit for (digit,) in adder.waiting]
-            for place, digit in zip(places, [*digits, adder.overflow], strict=True):
-                code.store(digit, place)
+            for place, word in zip(places, [*digits, adder.overflow], strict=True):
+                code.store(word, place)
         for level, place in enumerate(places):
-            code.write(code.load(place), sums, 8 * WORDS * level + first)
-        return code.load(places[-1])
-
-    return add
-
-
-_add_few, _add_many = _make_add(SHORT), _make_add(LONG)
+            code.write(code.load(place), sums.row(slot), 8 * WORDS * level)
+        moved = code.zext(code.is_any(code.load(places[-1])), INT64)
+        code.store(code.add(slot, moved), slots)
+    return code.load(slots)
 
 
 @inner_kernel
-def distance(common, ones, others):
-    """Return the Jaccard distance of two codes.
+def _ask(queries, low, high):
+    """Choose the queries to which codes with `low` to `high` ones can be near.
 
-    It is the float64 next to the quotient. Quotients of counts below 2^22 differ by
-    more than that rounds, so floats are in the order of quotients, and equal if they
-    are.
+    A code is if ``common >= share * (its ones + those of the query)``. Return how many
+    queries there are; `needs` has the least that must be in common.
     """
-    union = ones + others - common
-    return (union - common) / union if union > 0 else 0.0
-
-
-@inner_kernel
-def _share(reach):
-    """Return which share of the ones of two codes must be common, counted once.
-
-    ``1 - common / union <= reach`` is ``common >= share * (ones + others)``.
-    """
-    return (1 - reach) / (2 - reach) if reach < 1 else 0.0
-
-
-@inner_kernel
-def _ask(ones, shares, low, high, asked, needs):
-    """Write the queries that codes with `low` to `high` ones can be near to.
-
-    And how many ones these must have in common at least; return how many queries.
-    """
-    n = 0
+    n, ones, reach = 0, queries.ones, queries.reach
+    asked, needs = queries.asked, queries.needs
     for q in range(len(ones)):
+        share = (1 - min(reach[q], 1.0)) / (2 - min(reach[q], 1.0))
         likest = min(max(ones[q], low), high)
-        asked[n] = q
-        needs[n] = np.ceil(shares[q] * (ones[q] + low) - MARGIN)
-        n += min(ones[q], likest) >= shares[q] * (ones[q] + likest) - MARGIN
+        asked[n], needs[n] = q, np.ceil(share * (ones[q] + low) - MARGIN)
+        n += min(ones[q], likest) >= share * (ones[q] + likest) - MARGIN
     return n
 
 
 @inlined_kernel
-def _look_at(index, block, ahead, queries):
+def _look_at(index, visits, i, queries):
     """Add the planes of a block for the queries that may be near; return how many."""
-    low, high = index.spans[block, 0], index.spans[block, 1]
-    n = _ask(queries.ones, queries.shares, low, high, queries.asked, queries.needs)
+    block, ahead = visits[i], visits[min(i + 1, len(visits) - 1)]
+    n = _ask(queries, index.spans[block, 0], index.spans[block, 1])
+    planes, ones, rows, sums = index.planes, queries.ones, queries.rows, queries.sums
     asked, needs = queries.asked[:n], queries.needs[:n]
-    task = block, ahead, queries.ones, queries.rows, asked, needs, queries.sums
-    if queries.sums.shape[1] == SHORT + 1:
-        return _add_few(index.planes, *task)
-    return _add_many(index.planes, *task)
+    if sums.shape[1] == SHORT + 1:
+        return _add_planes(SHORT, planes, block, ahead, rows, ones, asked, needs, sums)
+    return _add_planes(LONG, planes, block, ahead, rows, ones, asked, needs, sums)
 
 
 @inlined_kernel
 def _take(index, live, block, queries, slot, found, size):
-    """Append the codes of a block within reach of a query; return the new size."""
+    """Append the codes of a block within reach of a query; return the new size.
+
+    A distance is the float64 next to a quotient of counts. As these are below 2^22,
+    different quotients differ by more than the rounding: floats are in their order.
+    """
     q, need, digits = queries.asked[slot], queries.needs[slot], queries.sums[slot]
     ones, reach, levels = queries.ones[q], queries.reach[q], len(digits) - 1
-    counts, positions = index.counts, index.positions
     for lane in range(WORDS):
-        bits, first = digits[levels, lane], BLOCK * block + 64 * lane
+        bits, place = digits[levels, lane], BLOCK * block + 64 * lane
         while bits:
             i = trailing_zeros(bits)
             bits &= bits - ONE
-            place = first + np.int64(i)
-            if place >= len(counts):
+            if place + np.int64(i) >= len(index.counts):
                 break
             common = need
             for level in range(levels):
                 common += np.int64((digits[level, lane] >> i) & ONE) << level
-            away = distance(common, ones, np.int64(counts[place]))
-            position = np.int64(positions[place])
-            if away <= reach and is_live(live, position):
-                found.queries[size] = q
-                found.distances[size] = away
-                found.positions[size] = position
+            union = ones + np.int64(index.counts[place + i]) - common
+            distance = (union - common) / max(union, 1)
+            position = np.int64(index.positions[place + i])
+            if distance <= reach and is_live(live, position):
+                found.queries[size], found.positions[size] = q, position
+                found.distances[size] = distance
                 size += 1
     return size
 
@@ -243,17 +190,15 @@ def nearest(index, live, visits, queries, found, distances, positions):
     and positions (n_queries, k) : heaps of codes that come behind all others.
     """
     for i in range(len(visits)):
-        block, ahead = visits[i], visits[min(i + 1, len(visits) - 1)]
-        for slot in range(_look_at(index, block, ahead, queries)):
-            q = queries.asked[slot]
-            n, own, places = 0, distances[q], positions[q]
-            n = _take(index, live, block, queries, slot, found, n)
-            for hit in range(n):
-                away, position = found.distances[hit], found.positions[hit]
-                if comes_before(away, position, own[0], places[0]):
-                    replace_top(own, places, away, position)
-            if n:
-                queries.reach[q], queries.shares[q] = own[0], _share(own[0])
+        for slot in range(_look_at(index, visits, i, queries)):
+            q, size = queries.asked[slot], 0
+            size = _take(index, live, visits[i], queries, slot, found, size)
+            own, places = distances[q], positions[q]
+            for hit in range(size):
+                distance, position = found.distances[hit], found.positions[hit]
+                if comes_before(distance, position, own[0], places[0]):
+                    replace_top(own, places, distance, position)
+            queries.reach[q] = own[0]
 
 
 @kernel
@@ -262,13 +207,10 @@ def within(index, live, visits, queries, begin, found):
 
     Return where the next call goes on, as `found` may be full, and how many it has.
     """
-    size, n_queries = 0, len(queries.ones)
-    for q in range(n_queries):
-        queries.shares[q] = _share(queries.reach[q])
+    size = 0
     for i in range(begin, len(visits)):
-        if size + BLOCK * n_queries > len(found.positions):
+        if size + BLOCK * len(queries.ones) > len(found.positions):
             return i, size
-        block, ahead = visits[i], visits[min(i + 1, len(visits) - 1)]
-        for slot in range(_look_at(index, block, ahead, queries)):
-            size = _take(index, live, block, queries, slot, found, size)
+        for slot in range(_look_at(index, visits, i, queries)):
+            size = _take(index, live, visits[i], queries, slot, found, size)
     return len(visits), size

@@ -13,14 +13,13 @@ from skhash.neighbors.kernels.bitslice import LONG, SHORT, STEPS
 from skhash.neighbors.kernels.planes import BLOCK, WORDS
 from skhash.neighbors.search.algorithm import Question, as_lists, by_query
 from skhash.neighbors.search.chunks import live_codes, read_only, threads_for_pairs
-from skhash.neighbors.search.merge import merge_neighbors
 from skhash.numerics._nearest import smallest
-from skhash.utils.chunks import CHUNK_BYTES, row_chunks
-from skhash.utils.threads import map_in_threads
+from skhash.utils.chunks import CHUNK_BYTES
+from skhash.utils.threads import map_chunks
 
-# Queries that share a pass over the codes, and codes that they find at a time, besides
-# those of a block.
-MAX_CHUNK, ROOM = 512, 2**16
+# Queries that share a pass over the codes, the bytes of one, and how many codes they
+# find at a time, besides those of a block.
+MAX_CHUNK, QUERY_BYTES, ROOM = 512, 2**12, 2**16
 
 
 def find(what, store, selected, queries, reach, n_jobs):
@@ -59,57 +58,39 @@ class PlaneSearch:
 
         def search(asked, visits):
             shape, found = (len(asked.ones), k), _room(BLOCK)
-            distances = np.full(shape, np.inf)
-            positions = np.full(shape, len(self.index.counts))
-            task = self.index, live, visits, asked, found
-            kernels.nearest(*task, distances, positions)
-            return smallest(distances, positions, k)
+            heaps = np.full(shape, np.inf), np.full(shape, len(self.index.counts))
+            kernels.nearest(self.index, live, visits, asked, found, *heaps)
+            return smallest(*heaps, k)
 
-        found, n_parts = self._map(search, queries, np.inf, question.n_jobs, 16 * k)
-        if n_parts > 1:
-            return merge_neighbors(found, k)
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
+        return self._map(search, queries, np.inf, question.n_jobs, 16 * k)
 
     def within(self, queries, question):
         """Find all codes within the radius; see `Algorithm.within`."""
         live = live_codes(question.live)
 
         def search(asked, visits):
-            found, start, parts = _room(ROOM + BLOCK * len(asked.ones)), 0, []
+            found, start, parts = _room(ROOM + BLOCK * len(asked.ones)), 0, [_room(0)]
             while start < len(visits):
-                start, size = kernels.within(
-                    self.index, live, visits, asked, start, found
-                )
+                task = self.index, live, visits, asked, start, found
+                start, size = kernels.within(*task)
                 parts.append([part[:size].copy() for part in found])
             owners, distances, positions = map(np.concatenate, zip(*parts, strict=True))
             return by_query(owners, positions, distances, len(asked.ones))
 
-        found, n_parts = self._map(search, queries, question.reach, question.n_jobs, 1)
-        distances, positions, counts = map(np.concatenate, zip(*found, strict=True))
-        if n_parts > 1:
-            owners = np.repeat(np.arange(len(counts)) % len(queries), counts)
-            return by_query(owners, positions, distances, len(queries))
-        return distances, positions, counts
+        return self._map(search, queries, question.reach, question.n_jobs, 1)
 
     def _map(self, search, queries, reach, n_jobs, bytes_per_query):
-        """Call ``search(asked, visits)`` on chunks of the queries, or parts of the codes.
-
-        Return what it returns, and how many parts there are.
-        """
+        """Call ``search(asked, visits)`` on chunks of queries, and join the answers."""
         n_ones = float(np.bitwise_count(queries).sum())
         threads = threads_for_pairs(len(self.index.counts) * n_ones / 64, n_jobs)
-        n_parts = threads if len(queries) < threads else 1
-        size = min(MAX_CHUNK, -(-len(queries) // threads))
-        bytes_per_query += 8 * WORDS * (LONG + 1)
-        chunks = row_chunks(len(queries), max(bytes_per_query, CHUNK_BYTES / size))
-        tasks = [(rows, part) for rows in chunks for part in range(n_parts)]
 
-        def answer(task):
-            rows, part = task
+        def answer(rows):
             asked = self._asked(queries[rows], reach)
-            return search(asked, self._visits(asked.ones)[part::n_parts])
+            return search(asked, self._visits(asked.ones))
 
-        return map_in_threads(answer, tasks, threads), n_parts
+        size = min(MAX_CHUNK, CHUNK_BYTES // (bytes_per_query + QUERY_BYTES))
+        chunks = map_chunks(answer, len(queries), size, threads)
+        return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
     def _asked(self, queries, reach):
         """Return queries, and room to work in, for kernels."""
@@ -118,23 +99,15 @@ class PlaneSearch:
         levels = SHORT if ones.max() < 2**SHORT else LONG
         width = -(-ones.max() // STEPS[levels]) * STEPS[levels]
         rows = np.full((n, width), self.index.planes.shape[1] - 1, dtype=np.int32)
-        query, plane = np.nonzero(bits)
-        firsts = np.repeat(np.cumsum(ones) - ones, ones)
-        rows[query, np.arange(len(query)) - firsts] = plane
-        return kernels.Queries(
-            ones=ones,
-            rows=rows,
-            reach=np.full(n, reach, dtype=np.float64),
-            shares=np.zeros(n),
-            asked=np.empty(n + 1, dtype=np.int64),
-            needs=np.empty(n + 1, dtype=np.int64),
-            sums=np.empty((n + 1, levels + 1, WORDS), dtype=np.uint64),
-        )
+        rows[np.arange(width) < ones[:, None]] = np.nonzero(bits)[1]
+        reach, room = np.full(n, float(reach)), np.empty((2, n + 1), dtype=np.int64)
+        sums = np.empty((n + 1, levels + 1, WORDS), dtype=np.uint64)
+        return kernels.Queries(ones, rows, reach, *room, sums)
 
     def _visits(self, ones):
         """Return the blocks, those first that can be the nearest to the queries."""
-        ones = max(1, int(np.median(ones)))
-        likest = np.maximum(np.clip(ones, *self.index.spans.T), 1)
+        ones = ones.sum() / len(ones) + 1  # 1, as none is no divisor
+        likest = np.clip(ones, *(self.index.spans + 1).T)
         return np.argsort(np.maximum(ones / likest, likest / ones))
 
 

@@ -32,9 +32,8 @@ class Planes:
     """
 
     def __init__(self, array, counts, positions, n, n_bytes, may_grow=False):
-        self.array, self.may_grow = array, may_grow
-        self.counts, self.positions = counts, positions
-        self.n, self.shape = n, (n, n_bytes)
+        self.array, self.counts, self.positions = array, counts, positions
+        self.n, self.n_bytes, self.may_grow = n, n_bytes, may_grow
 
     @classmethod
     def of(cls, packed, room=0):
@@ -42,13 +41,16 @@ class Planes:
         n, n_bytes = packed.shape
         n_blocks = -(-(n + room) // _kernels.BLOCK)
         n_places = _kernels.BLOCK * n_blocks
-        kind = np.uint16 if 8 * n_bytes < 2**16 else np.uint32
-        rooms = (
-            np.zeros((n_blocks, 8 * n_bytes + 1, _kernels.WORDS), dtype=np.uint64),
-            np.zeros(n_places, dtype=kind),
-            np.zeros(n_places, dtype=position_type(n_places)),
-        )
-        return cls(*rooms, 0, n_bytes, may_grow=True).extended(0, packed)
+        array = np.zeros((n_blocks, 8 * n_bytes + 1, _kernels.WORDS), dtype=np.uint64)
+        counts = np.zeros(n_places, dtype=count_type(n_bytes))
+        positions = np.zeros(n_places, dtype=position_type(n_places))
+        empty = cls(array, counts, positions, 0, n_bytes, may_grow=True)
+        return empty.extended(0, packed)
+
+    @property
+    def shape(self):
+        """The number of codes, and of their bytes."""
+        return self.n, self.n_bytes
 
     @property
     def nbytes(self):
@@ -58,31 +60,35 @@ class Planes:
     @property
     def packed(self):
         """The codes, (n, n_bytes), which are copied."""
-        n, n_bytes = self.shape
-        words = np.empty((n, -(-n_bytes // 8)), dtype=np.uint64)
-        _kernels.read(read_only(self.array), words, _square())
-        codes = np.empty((n, n_bytes), dtype=np.uint8)
-        codes[self.positions[:n]] = words.view(np.uint8)[:, :n_bytes]
-        return codes
+        words = np.zeros((self.n, -(-self.n_bytes // 8)), dtype=np.uint64)
+        positions = read_only(self.positions[: self.n])
+        _kernels.read(read_only(self.array), positions, words)
+        return words.view(np.uint8)[:, : self.n_bytes]
 
     def extended(self, n, packed, levels=None):
         """Return the first `n` codes, and others behind them; see `Blocks.extended`.
 
         The others stand in an order of their own, unless all codes are copied.
         """
-        needed, n_bytes = n + len(packed), self.shape[1]
-        if needed > len(self.counts) or not self.may_grow:
+        needed, may_grow = n + len(packed), self.may_grow
+        self.may_grow = False  # as the room passes on
+        if needed > len(self.counts) or not may_grow:
             return Planes.of(np.concatenate([self.packed[:n], packed]), room=n // 2)
-        self.may_grow = False  # the room passes on
         words = packed_to_words(packed)
         counts = np.empty(len(words), dtype=self.counts.dtype)
         for rows in row_chunks(len(words), words[:1].nbytes):
             counts[rows] = np.bitwise_count(words[rows]).sum(axis=1)
         order = np.argsort(counts, kind="stable")
-        _kernels.fill(read_only(words), order, n, self.array, _square())
-        self.counts[n:needed], self.positions[n:needed] = counts[order], order + n
+        _kernels.fill(read_only(words), order, n, self.array)
+        self.counts[n:needed], self.positions[n:needed] = counts[order], n + order
         rooms = self.array, self.counts, self.positions
-        return Planes(*rooms, needed, n_bytes, may_grow=True)
+        return Planes(*rooms, needed, self.n_bytes, may_grow=True)
+
+    def arrays(self):
+        """Return the arrays to save, by name, without room to grow."""
+        n_blocks = -(-self.n // _kernels.BLOCK)
+        columns = {"counts": self.counts[: self.n], "order": self.positions[: self.n]}
+        return {"planes": self.array[:n_blocks], **columns}
 
     def __len__(self):
         return self.n
@@ -92,6 +98,6 @@ class Planes:
         return self if isinstance(which, slice) else Planes.of(self.packed[which])
 
 
-def _square():
-    """Return room for the kernels."""
-    return np.empty((65, _kernels.LANES), dtype=np.uint64)
+def count_type(n_bytes):
+    """Return the integer type for counts of the ones of codes."""
+    return np.dtype(np.uint16 if 8 * n_bytes < 2**16 else np.uint32)
