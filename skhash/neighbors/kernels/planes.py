@@ -30,11 +30,12 @@ MARGIN = 1e-6
 # counts (n,) : their ones; positions (n,) : where they stand in the index; spans
 # (n_blocks, 2) : int64, the least and the largest count of a block.
 Index = namedtuple("Index", "planes counts positions spans")
-# Queries: ones (n_queries,) : int64, how many; rows (n_queries, n) : int32, the planes
-# where they have one, and then the plane of zeros, to whole steps; reach (n_queries,) :
-# float64, how far away codes may be. Room: asked and needs (n_queries + 1,) : int64;
-# sums (n_queries + 1, levels + 1, 8) : uint64.
-Queries = namedtuple("Queries", "ones rows reach asked needs sums")
+# Queries: rows (n_queries, n) : int32, how many ones they have, then the planes where,
+# then the plane of zeros, to whole steps; reach (n_queries,) : float64, how far away
+# codes may be. Room: asked (n_queries + 1, 2) : int64, of which queries a block is
+# looked at, and how many ones must be in common; sums (n_queries + 1, levels + 1, 8) :
+# uint64.
+Queries = namedtuple("Queries", "rows reach asked sums")
 # Codes that were found: queries, distances and positions (n,).
 Found = namedtuple("Found", "queries distances positions")
 
@@ -76,23 +77,21 @@ def _add_planes(
     block: int64,
     ahead: int64,
     rows: int32[:, ::1],
-    ones: int64[::1],
-    asked: int64[::1],
-    needs: int64[::1],
+    asked: int64[:, ::1],
     sums: uint64[:, :, ::1],
 ):
     """Write the sums of some queries, less what they need; return how many.
 
-    Those with sums that are not negative move to the front of `asked` and `needs`. Of
-    each, `sums` has the digits, and at last a bit for each code: whether its sum is not
-    negative. Planes of the block `ahead` are asked for from memory.
+    Those with sums that are not negative move to the front of `asked`. Of each, `sums`
+    has the digits, and at last a bit for each code: whether its sum is not negative.
+    Planes of the block `ahead` are asked for from memory.
     """
     slots, step = code.variable(INT64(0)), STEPS[levels]
     with code.loop(asked.shape[0]) as loop:
         slot = code.load(slots)
-        query, need = (code.read(INT64, one.row(loop.index)) for one in (asked, needs))
+        query, need = (code.read(INT64, asked.row(loop.index), i) for i in (0, 8))
         code.write(query, asked.row(slot))
-        code.write(need, needs.row(slot))
+        code.write(need, asked.row(slot), 8)
         bias = code.sub(INT64(2**levels), need)
         digits = [code.lshr(bias, INT64(level)) for level in range(levels)]
         digits = [code.neg(code.and_(digit, INT64(1))) for digit in digits]
@@ -100,16 +99,15 @@ def _add_planes(
         places = [
             code.variable(code.spread(word, WORDS)) for word in (*digits, all_hit)
         ]
-        n_ones = code.read(INT64, ones.row(query))
-        with code.loop(
-            code.udiv(code.add(n_ones, INT64(step - 1)), INT64(step))
-        ) as turn:
+        n_ones = code.sext(code.read(INT32, rows.row(query)), INT64)
+        n_steps = code.udiv(code.add(n_ones, INT64(step - 1)), INT64(step))
+        with code.loop(n_steps) as turn:
             *digits, overflow = map(code.load, places)
             adder = Adder(code, digits)
             adder.overflow = overflow
             row = code.at(rows.row(query), code.mul(turn.index, INT64(4 * step)))
             for i in range(step):
-                plane = code.sext(code.read(INT32, row, 4 * i), INT64)
+                plane = code.sext(code.read(INT32, row, 4 * (i + 1)), INT64)
                 offset = code.mul(plane, planes.strides[1])
                 adder.add(0, code.read(_PLANE, code.at(planes.row(block), offset)))
                 code.fetch(code.at(planes.row(ahead), offset))
@@ -129,15 +127,15 @@ def _ask(queries, low, high):
     """Choose the queries to which codes with `low` to `high` ones can be near.
 
     A code is if ``common >= share * (its ones + those of the query)``. Return how many
-    queries there are; `needs` has the least that must be in common.
+    there are.
     """
-    n, ones, reach = 0, queries.ones, queries.reach
-    asked, needs = queries.asked, queries.needs
-    for q in range(len(ones)):
+    n, rows, reach, asked = 0, queries.rows, queries.reach, queries.asked
+    for q in range(len(reach)):
+        ones = np.int64(rows[q, 0])
         share = (1 - min(reach[q], 1.0)) / (2 - min(reach[q], 1.0))
-        likest = min(max(ones[q], low), high)
-        asked[n], needs[n] = q, np.ceil(share * (ones[q] + low) - MARGIN)
-        n += min(ones[q], likest) >= share * (ones[q] + likest) - MARGIN
+        likest = min(max(ones, low), high)
+        asked[n, 0], asked[n, 1] = q, np.ceil(share * (ones + low) - MARGIN)
+        n += min(ones, likest) >= share * (ones + likest) - MARGIN
     return n
 
 
@@ -146,11 +144,10 @@ def _look_at(index, visits, i, queries):
     """Add the planes of a block for the queries that may be near; return how many."""
     block, ahead = visits[i], visits[min(i + 1, len(visits) - 1)]
     n = _ask(queries, index.spans[block, 0], index.spans[block, 1])
-    planes, ones, rows, sums = index.planes, queries.ones, queries.rows, queries.sums
-    asked, needs = queries.asked[:n], queries.needs[:n]
+    planes, rows, asked, sums = index.planes, queries.rows, queries.asked, queries.sums
     if sums.shape[1] == SHORT + 1:
-        return _add_planes(SHORT, planes, block, ahead, rows, ones, asked, needs, sums)
-    return _add_planes(LONG, planes, block, ahead, rows, ones, asked, needs, sums)
+        return _add_planes(SHORT, planes, block, ahead, rows, asked[:n], sums)
+    return _add_planes(LONG, planes, block, ahead, rows, asked[:n], sums)
 
 
 @inlined_kernel
@@ -160,8 +157,8 @@ def _take(index, live, block, queries, slot, found, size):
     A distance is the float64 next to a quotient of counts. As these are below 2^22,
     different quotients differ by more than the rounding: floats are in their order.
     """
-    q, need, digits = queries.asked[slot], queries.needs[slot], queries.sums[slot]
-    ones, reach, levels = queries.ones[q], queries.reach[q], len(digits) - 1
+    q, need, digits = queries.asked[slot, 0], queries.asked[slot, 1], queries.sums[slot]
+    ones, reach, levels = queries.rows[q, 0], queries.reach[q], len(digits) - 1
     for lane in range(WORDS):
         bits, place = digits[levels, lane], BLOCK * block + 64 * lane
         while bits:
@@ -191,7 +188,7 @@ def nearest(index, live, visits, queries, found, distances, positions):
     """
     for i in range(len(visits)):
         for slot in range(_look_at(index, visits, i, queries)):
-            q, size = queries.asked[slot], 0
+            q, size = queries.asked[slot, 0], 0
             size = _take(index, live, visits[i], queries, slot, found, size)
             own, places = distances[q], positions[q]
             for hit in range(size):
@@ -209,7 +206,7 @@ def within(index, live, visits, queries, begin, found):
     """
     size = 0
     for i in range(begin, len(visits)):
-        if size + BLOCK * len(queries.ones) > len(found.positions):
+        if size + BLOCK * len(queries.reach) > len(found.positions):
             return i, size
         for slot in range(_look_at(index, visits, i, queries)):
             size = _take(index, live, visits[i], queries, slot, found, size)

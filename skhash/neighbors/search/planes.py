@@ -57,7 +57,7 @@ class PlaneSearch:
         k, live = question.reach, live_codes(question.live)
 
         def search(asked, visits):
-            shape, found = (len(asked.ones), k), _room(BLOCK)
+            shape, found = (len(asked.reach), k), _room(BLOCK)
             heaps = np.full(shape, np.inf), np.full(shape, len(self.index.counts))
             kernels.nearest(self.index, live, visits, asked, found, *heaps)
             return smallest(*heaps, k)
@@ -69,13 +69,13 @@ class PlaneSearch:
         live = live_codes(question.live)
 
         def search(asked, visits):
-            found, start, parts = _room(ROOM + BLOCK * len(asked.ones)), 0, [_room(0)]
+            found, start, parts = _room(ROOM + BLOCK * len(asked.reach)), 0, [_room(0)]
             while start < len(visits):
                 task = self.index, live, visits, asked, start, found
                 start, size = kernels.within(*task)
                 parts.append([part[:size].copy() for part in found])
             owners, distances, positions = map(np.concatenate, zip(*parts, strict=True))
-            return by_query(owners, positions, distances, len(asked.ones))
+            return by_query(owners, positions, distances, len(asked.reach))
 
         return self._map(search, queries, question.reach, question.n_jobs, 1)
 
@@ -86,7 +86,7 @@ class PlaneSearch:
 
         def answer(rows):
             asked = self._asked(queries[rows], reach)
-            return search(asked, self._visits(asked.ones))
+            return search(asked, self._visits(asked.rows[:, 0]))
 
         size = min(MAX_CHUNK, CHUNK_BYTES // (bytes_per_query + QUERY_BYTES))
         chunks = map_chunks(answer, len(queries), size, threads)
@@ -98,11 +98,12 @@ class PlaneSearch:
         ones, n = bits.sum(axis=1, dtype=np.int64), len(queries)
         levels = SHORT if ones.max() < 2**SHORT else LONG
         width = -(-ones.max() // STEPS[levels]) * STEPS[levels]
-        rows = np.full((n, width), self.index.planes.shape[1] - 1, dtype=np.int32)
-        rows[np.arange(width) < ones[:, None]] = np.nonzero(bits)[1]
-        reach, room = np.full(n, float(reach)), np.empty((2, n + 1), dtype=np.int64)
+        rows = np.full((n, 1 + width), self.index.planes.shape[1] - 1, dtype=np.int32)
+        rows[:, 0] = ones
+        rows[:, 1:][np.arange(width) < ones[:, None]] = np.nonzero(bits)[1]
+        asked = np.empty((n + 1, 2), dtype=np.int64)
         sums = np.empty((n + 1, levels + 1, WORDS), dtype=np.uint64)
-        return kernels.Queries(ones, rows, reach, *room, sums)
+        return kernels.Queries(rows, np.full(n, float(reach)), asked, sums)
 
     def _visits(self, ones):
         """Return the blocks, those first that can be the nearest to the queries."""

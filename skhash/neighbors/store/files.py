@@ -243,8 +243,9 @@ def _check_content(arrays, n_bits, store):
         used = np.bitwise_or.reduce(last_words, axis=0).view(np.uint8)
         n_bits -= 8 * (codes.shape[1] - 8)
     elif "planes" in arrays:
-        used = np.bitwise_or.reduce(arrays["planes"][:, n_bits:], axis=None)
-        used, n_bits = np.atleast_1d(used).view(np.uint8), 0
+        first = 8 * (store.n_bytes - 1)
+        used = arrays["planes"][:, first:].any(axis=(0, 2))
+        used, n_bits = np.packbits(used, bitorder="little"), n_bits - first
     else:
         used = np.bitwise_or.reduce(arrays["blocks"][:, store.n_bytes - 1], axis=None)
         used = np.atleast_1d(used)
