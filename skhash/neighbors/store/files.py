@@ -117,6 +117,8 @@ def _check_arrays(arrays, n, n_bytes, n_features):
     arrays : dict of ndarrays, or of memory maps, of which nothing is read
     """
     wrong = [name for name, array in arrays.items() if not _is_of_its_kind(name, array)]
+    if "planes" in arrays or "counts" in arrays:
+        wrong += sorted({"planes", "counts", "order"} - arrays.keys())
     if wrong or len(arrays.keys() & set(CODES)) != 1:
         name = (wrong or ["codes"])[0]
         raise ValueError(
