@@ -22,6 +22,7 @@ from skhash.codes import pack_bits
 from skhash.neighbors import JaccardNeighbors, duplicate_groups, radius_pairs
 from skhash.neighbors.kernels import planes as kernels
 from skhash.neighbors.search import planes as search
+from skhash.neighbors.store.planes import Planes
 
 RADII = 0, 0.25, 0.3, 1 / 3, 0.5, 0.9, 1, 2
 # Within a block of the kernels, and beyond.
@@ -222,20 +223,20 @@ def test_codes_are_added_between_searches(codes, sizes):
         assert_found(other.kneighbors(codes[:2], n), expected(codes[:2], both, n))
 
 
-def test_additions_copy_codes_a_bounded_number_of_times(codes, monkeypatch):
-    packed, copied = pack_bits(codes), []
-    fill = kernels.fill
+def test_additions_copy_codes_a_bounded_number_of_times(monkeypatch):
+    rng, fill, copied = np.random.default_rng(0), kernels.fill, []
+    packed = rng.integers(0, 256, (30 * kernels.BLOCK, 1), dtype=np.uint8)
 
     def counting(words, *task):
         copied.append(len(words))
         fill(words, *task)
 
     monkeypatch.setattr(kernels, "fill", counting)
-    index = JaccardNeighbors(packed=True).fit(packed[:1])
-    for row in range(1, 1300):
-        index.partial_fit(packed[row : row + 1])
+    index = JaccardNeighbors(packed=True)
+    for rows in np.split(packed, 30):
+        index.partial_fit(rows)
     assert_array_equal(index.packed_codes_, packed)
-    assert sum(copied) < 4 * 1300
+    assert sum(copied) < 4 * len(packed)
 
 
 def test_memory_is_that_of_the_codes():
@@ -249,15 +250,16 @@ def test_saved_and_loaded(codes, tmp_path):
     index.partial_fit(codes[:5], codes[:5, 0], ids=np.arange(5)).remove([9, 10])
     index.save(tmp_path)
     loaded = [JaccardNeighbors.load(tmp_path, mmap=mmap) for mmap in (True, False)]
+    wanted = index.kneighbors(codes[:5])
     for one in (*loaded, skhash.load(tmp_path), pickle.loads(pickle.dumps(index))):
         assert_array_equal(one.packed_codes_, index.packed_codes_)
-        for other in (one, one.partial_fit(codes[:3], codes[:3, 0], ids=[-3, -2, -1])):
-            index = other if other.n_samples_fit_ > index.n_samples_fit_ else index
-            assert_found(
-                other.kneighbors(codes[:5]),
-                zip(*index.kneighbors(codes[:5]), strict=True),
-            )
-        index = JaccardNeighbors.load(tmp_path)
+        assert_found(one.kneighbors(codes[:5]), zip(*wanted, strict=True))
+    more = {"y": codes[:3, 0], "ids": [-3, -2, -1]}
+    grown = [one.partial_fit(codes[:3], **more) for one in (index, *loaded)]
+    for one in grown:
+        assert_array_equal(one.packed_codes_[-3:], pack_bits(codes[:3]))
+        found, wanted = (of.kneighbors(codes[:5], 700) for of in (one, index))
+        assert_found(found, zip(*wanted, strict=True))
 
 
 @each("n_bits, density", [(2048, 0.02), (4096, 0.3), (2**16 + 8, 0.9)])
@@ -276,9 +278,8 @@ def test_blocks_that_cannot_be_near_are_passed_over():
     ones, counts = 12, np.arange(30)
     best = [Fraction(min(ones, n), max(ones, n)) for n in counts]
     reaches = sorted({float(1 - one) for one in best} | {0.3, 0.31, 1.0, 5.0, np.inf})
-    asked = search.PlaneSearch(
-        skhash.neighbors.store.planes.Planes.of(np.zeros((1, 4), dtype=np.uint8))
-    )._asked(np.array([[2**ones - 1]], dtype=np.uint64), 0)
+    empty = search.PlaneSearch(Planes.of(np.zeros((1, 8), dtype=np.uint8)))
+    asked = empty._asked(np.array([[2**ones - 1]], dtype=np.uint64), 0)
     for reach in reaches:
         asked.reach[:] = reach
         for low in counts:

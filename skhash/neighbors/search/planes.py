@@ -19,7 +19,7 @@ from skhash.utils.threads import map_chunks
 
 # Queries that share a pass over the codes, the bytes of one, and how many codes they
 # find at a time, besides those of a block.
-MAX_CHUNK, QUERY_BYTES, ROOM = 512, 2**12, 2**16
+MAX_CHUNK, QUERY_BYTES, ROOM = 1024, 2**12, 2**16
 
 
 def find(what, store, selected, queries, reach, n_jobs):
