@@ -106,30 +106,19 @@ class FPSim2:
 def searches(codes, n_jobs):
     """Yield the name of each search, and how skhash and FPSim2 do it."""
     index = JaccardNeighbors(packed=True, n_jobs=n_jobs).fit(codes)
-    other = FPSim2(codes)
+    other = FPSim2(codes) if importlib.util.find_spec("FPSim2") else None
     for threshold in THRESHOLDS:
-        radius = round(1 - threshold, 9)
-        theirs = partial(other.find, threshold=threshold)
-        yield f"{threshold} and more", partial(within, index, radius), theirs
+        ours = partial(index.radius_neighbors, radius=round(1 - threshold, 9))
+        theirs = other and partial(other.find, threshold=threshold)
+        yield f"{threshold} and more", ours, theirs
     for k in NEIGHBORS:
-        yield f"{k} nearest", partial(nearest, index, k), partial(other.find, k=k)
-
-
-def within(index, radius, queries):
-    return index.radius_neighbors(queries, radius)
-
-
-def nearest(index, k, queries):
-    return index.kneighbors(queries, k)
+        ours = partial(index.kneighbors, n_neighbors=min(k, len(codes)))
+        yield f"{k} nearest", ours, other and partial(other.find, k=k)
 
 
 def compare(ours, theirs, queries, n_jobs):
-    """Return how much is found, and the times of both."""
+    """Return how much is found, and the times of FPSim2, if it is there, and ours."""
     rows = FPSim2.rows_of(queries, np.arange(len(queries)))
-
-    def ours_one_by_one():
-        for row in range(len(queries)):
-            ours(queries[row : row + 1])
 
     def theirs_in_batch():
         if n_jobs == 1:
@@ -138,16 +127,26 @@ def compare(ours, theirs, queries, n_jobs):
             return list(pool.map(theirs, rows))
 
     distances, _ = ours(queries)
-    for own, others in zip(distances, theirs_in_batch(), strict=True):
-        np.testing.assert_allclose(own, 1 - others["coeff"], atol=1e-6)
-    calls = {"FPSim2": theirs_in_batch, "skhash": partial(ours, queries)}
-    single = {"FPSim2": lambda: list(map(theirs, rows)), "skhash": ours_one_by_one}
+    ways = {
+        "batch": [lambda: ours(queries)],
+        "one": [lambda: one_by_one(ours, queries)],
+    }
+    if theirs:
+        for own, others in zip(distances, theirs_in_batch(), strict=True):
+            np.testing.assert_allclose(own, 1 - others["coeff"], atol=1e-6)
+        ways["batch"].append(theirs_in_batch)
+        ways["one"].append(lambda: list(map(theirs, rows)))
     times = []
-    for own in (calls, single):
-        seconds = medians(own, TURNS)
-        micros = [1e6 * seconds[name] / len(queries) for name in ("FPSim2", "skhash")]
-        times += [*micros, micros[0] / micros[1]]
+    for calls in ways.values():
+        seconds = medians(dict(enumerate(calls)), TURNS)
+        mine, *other = (1e6 * one / len(queries) for one in seconds.values())
+        times += [*other, mine, other[0] / mine] if other else [None, mine, None]
     return sum(map(len, distances)) / len(queries), *times
+
+
+def one_by_one(search, queries):
+    for row in range(len(queries)):
+        search(queries[row : row + 1])
 
 
 def bounds(codes):
@@ -212,8 +211,9 @@ def main(arguments=None):
     parser.add_argument("--data-home")
     add_output(parser)
     arguments = parser.parse_args(arguments)
+    JaccardNeighbors(packed=True).fit(np.zeros((1, 8), dtype=np.uint8))  # compiles
     found = Table(HEAD).printed()
-    made = Table("codes :, | made, s :.2f | bytes a code :.2f | of them, codes :")
+    made = Table("codes :, | ones :.1f | made, s :.2f | bytes a code :.2f")
     left = Table(
         "codes :, | similarity | codes left, % :.1f | counts of ones left :.1f"
     )
@@ -223,8 +223,8 @@ def main(arguments=None):
         codes, queries = packed[:n].copy(), packed[n:].copy()
         index = JaccardNeighbors(packed=True, n_jobs=1)
         seconds, _ = seconds_of(index.fit, codes)
-        held = index._store.nbytes / n
-        made.rows.append([n, seconds, held, codes.shape[1]])
+        ones = np.bitwise_count(codes).sum() / n
+        made.rows.append([n, float(ones), seconds, index._store.nbytes / n])
         left.rows += [[n, f"{at} and more", *own] for at, *own in bounds(codes)]
         for name, ours, theirs in searches(codes, arguments.jobs):
             found.add(n, name, *compare(ours, theirs, queries, arguments.jobs))
