@@ -4,6 +4,7 @@ import copy
 import pickle
 from fractions import Fraction
 
+import joblib
 import numpy as np
 import pytest
 from cases import each
@@ -254,6 +255,8 @@ def test_saved_and_loaded(codes, tmp_path):
     for one in (*loaded, skhash.load(tmp_path), pickle.loads(pickle.dumps(index))):
         assert_array_equal(one.packed_codes_, index.packed_codes_)
         assert_found(one.kneighbors(codes[:5]), zip(*wanted, strict=True))
+    joblib.dump(index, tmp_path / "index.joblib")
+    loaded.append(joblib.load(tmp_path / "index.joblib", mmap_mode="r"))
     more = {"y": codes[:3, 0], "ids": [-3, -2, -1]}
     grown = [one.partial_fit(codes[:3], **more) for one in (index, *loaded)]
     for one in grown:

@@ -91,7 +91,7 @@ def read_store(saved, values, n_features, verify):
     codes = arrays.get("codes")
     if "planes" in arrays:
         parts = (arrays[name] for name in ("planes", "counts", "order"))
-        codes = Planes(*parts, n, n_bytes)
+        codes = Planes(*parts, (n, n_bytes))
     elif decoder is not None:
         order = Order(arrays["order"]) if "order" in arrays else None
         codes = Blocks(arrays["blocks"], n, n_bytes, order=order)

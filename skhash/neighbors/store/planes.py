@@ -24,16 +24,15 @@ class Planes:
         The ones of the code at each place.
     positions : ndarray of shape (n_places,), int32 or int64
         Where it stands in the index.
-    n : int
-        The number of codes.
-    n_bytes : int
+    shape : tuple (n, n_bytes)
+        Of the codes.
     may_grow : bool, default=False
         Whether others may be written behind these codes.
     """
 
-    def __init__(self, array, counts, positions, n, n_bytes, may_grow=False):
+    def __init__(self, array, counts, positions, shape, may_grow=False):
         self.array, self.counts, self.positions = array, counts, positions
-        self.n, self.n_bytes, self.may_grow = n, n_bytes, may_grow
+        self.shape, self.may_grow = shape, may_grow
 
     @classmethod
     def of(cls, packed, room=0):
@@ -42,15 +41,11 @@ class Planes:
         n_blocks = -(-(n + room) // _kernels.BLOCK)
         n_places = _kernels.BLOCK * n_blocks
         array = np.zeros((n_blocks, 8 * n_bytes + 1, _kernels.WORDS), dtype=np.uint64)
-        counts = np.zeros(n_places, dtype=count_type(n_bytes))
+        kind = np.uint16 if 8 * n_bytes < 2**16 else np.uint32
+        counts = np.zeros(n_places, dtype=kind)
         positions = np.zeros(n_places, dtype=position_type(n_places))
-        empty = cls(array, counts, positions, 0, n_bytes, may_grow=True)
+        empty = cls(array, counts, positions, (0, n_bytes), may_grow=True)
         return empty.extended(0, packed)
-
-    @property
-    def shape(self):
-        """The number of codes, and of their bytes."""
-        return self.n, self.n_bytes
 
     @property
     def nbytes(self):
@@ -60,10 +55,10 @@ class Planes:
     @property
     def packed(self):
         """The codes, (n, n_bytes), which are copied."""
-        words = np.zeros((self.n, -(-self.n_bytes // 8)), dtype=np.uint64)
-        positions = read_only(self.positions[: self.n])
-        _kernels.read(read_only(self.array), positions, words)
-        return words.view(np.uint8)[:, : self.n_bytes]
+        n, n_bytes = self.shape
+        words = np.zeros((n, -(-n_bytes // 8)), dtype=np.uint64)
+        _kernels.read(read_only(self.array), read_only(self.positions[:n]), words)
+        return words.view(np.uint8)[:, :n_bytes]
 
     def extended(self, n, packed, levels=None):
         """Return the first `n` codes, and others behind them; see `Blocks.extended`.
@@ -82,22 +77,21 @@ class Planes:
         _kernels.fill(read_only(words), order, n, self.array)
         self.counts[n:needed], self.positions[n:needed] = counts[order], n + order
         rooms = self.array, self.counts, self.positions
-        return Planes(*rooms, needed, self.n_bytes, may_grow=True)
+        return Planes(*rooms, (needed, self.shape[1]), may_grow=True)
 
     def arrays(self):
         """Return the arrays to save, by name, without room to grow."""
-        n_blocks = -(-self.n // _kernels.BLOCK)
-        columns = {"counts": self.counts[: self.n], "order": self.positions[: self.n]}
-        return {"planes": self.array[:n_blocks], **columns}
+        n = len(self)
+        order = self.positions[:n].astype(position_type(n), copy=False)
+        array = self.array[: -(-n // _kernels.BLOCK)]
+        return {"planes": array, "counts": self.counts[:n], "order": order}
+
+    def __reduce__(self):
+        return Planes, (*self.arrays().values(), self.shape)
 
     def __len__(self):
-        return self.n
+        return self.shape[0]
 
     def __getitem__(self, which):
         """Return all codes, by a slice, or a copy of those of a mask."""
         return self if isinstance(which, slice) else Planes.of(self.packed[which])
-
-
-def count_type(n_bytes):
-    """Return the integer type for counts of the ones of codes."""
-    return np.dtype(np.uint16 if 8 * n_bytes < 2**16 else np.uint32)
