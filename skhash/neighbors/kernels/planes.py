@@ -22,6 +22,8 @@ from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 from skhash.utils.llvm import INT32, INT64, instruction
 
 BLOCK, WORDS = 512, 8  # codes of a block, and words of a plane
+# How many blocks ahead planes are asked for from memory, which takes as long as two.
+AHEAD = 4
 _PLANE = ir.VectorType(INT64, WORDS)
 # Far more than the rounding of products of shares and counts.
 MARGIN = 1e-6
@@ -142,7 +144,7 @@ def _ask(queries, low, high):
 @inlined_kernel
 def _look_at(index, visits, i, queries):
     """Add the planes of a block for the queries that may be near; return how many."""
-    block, ahead = visits[i], visits[min(i + 1, len(visits) - 1)]
+    block, ahead = visits[i], visits[min(i + AHEAD, len(visits) - 1)]
     n = _ask(queries, index.spans[block, 0], index.spans[block, 1])
     planes, rows, asked, sums = index.planes, queries.rows, queries.asked, queries.sums
     if sums.shape[1] == SHORT + 1:
@@ -166,13 +168,15 @@ def _take(index, live, block, queries, slot, found, size):
             bits &= bits - ONE
             if place + np.int64(i) >= len(index.counts):
                 break
+            position = np.int64(index.positions[place + i])
+            if not is_live(live, position):
+                continue
             common = need
             for level in range(levels):
                 common += np.int64((digits[level, lane] >> i) & ONE) << level
             union = ones + np.int64(index.counts[place + i]) - common
             distance = (union - common) / max(union, 1)
-            position = np.int64(index.positions[place + i])
-            if distance <= reach and is_live(live, position):
+            if distance <= reach:
                 found.queries[size], found.positions[size] = q, position
                 found.distances[size] = distance
                 size += 1
