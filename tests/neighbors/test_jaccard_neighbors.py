@@ -116,6 +116,20 @@ def test_equal_distances_of_other_fractions_are_in_the_order_of_positions():
     assert_found(index.kneighbors(queries, 700), expected(queries, codes, 700))
 
 
+@each("n_equal", [0, 30, 150, 400])
+def test_many_neighbors_of_more_blocks(n_equal):
+    """Where some blocks tell how far away the last one is, rightly or not."""
+    rng = np.random.default_rng(n_equal)
+    codes = (rng.random((10_000, 40)) < rng.random((10_000, 1))).astype(np.uint8)
+    codes[:n_equal] = query = np.repeat([1, 0], 20)
+    index = JaccardNeighbors(200).fit(codes)
+    assert_found(index.kneighbors([query]), expected([query], codes, 200))
+    mask = np.arange(10_000) % 7 == 0
+    found = index.kneighbors([query], mask=mask)
+    allowed = np.flatnonzero(mask)
+    assert_found(found, expected([query], codes, 200, allowed=allowed))
+
+
 @each("radius, found", [(0.3, [0, 1]), (0.1 + 0.2, [0, 1]), (0.29999, [0]), (0, [0])])
 def test_a_radius_finds_the_distances_that_are_returned(radius, found):
     """3/10 is returned as 0.3, and found within it."""

@@ -199,7 +199,7 @@ def nearest(index, live, visits, queries, found, distances, positions):
                 distance, position = found.distances[hit], found.positions[hit]
                 if comes_before(distance, position, own[0], places[0]):
                     replace_top(own, places, distance, position)
-            queries.reach[q] = own[0]
+            queries.reach[q] = min(queries.reach[q], own[0])
 
 
 @kernel

@@ -20,6 +20,9 @@ from skhash.utils.threads import map_chunks
 # Queries that share a pass over the codes, the bytes of one, and how many codes they
 # find at a time, besides those of a block.
 MAX_CHUNK, QUERY_BYTES, ROOM = 1024, 2**12, 2**16
+# Of more neighbours, one of so many blocks tells about how far away the last one is, by
+# so many times its share of them.
+MANY, SAMPLED, MORE = 100, 8, 1.5
 
 
 def find(what, store, selected, queries, reach, n_jobs):
@@ -56,10 +59,19 @@ class PlaneSearch:
         """Find the nearest codes; see `Algorithm.nearest`. Distances are floats."""
         k, live = question.reach, live_codes(question.live)
 
-        def search(asked, visits):
+        def find(asked, visits, k):
             shape, found = (len(asked.reach), k), _room(BLOCK)
             heaps = np.full(shape, np.inf), np.full(shape, len(self.index.counts))
             kernels.nearest(self.index, live, visits, asked, found, *heaps)
+            return heaps
+
+        def search(asked, visits):
+            if k > MANY and len(visits) > 2 * SAMPLED:
+                find(asked, visits[::SAMPLED].copy(), int(MORE * k / SAMPLED))
+            heaps = find(asked, visits, k)
+            if np.isinf(heaps[0][:, 0]).any():  # the last is farther away
+                asked.reach[:] = np.inf
+                heaps = find(asked, visits, k)
             return smallest(*heaps, k)
 
         return self._map(search, queries, np.inf, question.n_jobs, 16 * k)
