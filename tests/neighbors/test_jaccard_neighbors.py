@@ -205,10 +205,19 @@ def test_filters(codes, share):
     removed.compact()
     assert_array_equal(removed.packed_codes_, pack_bits(codes[mask]))
     assert_found(removed.kneighbors(queries, k), expected(queries, codes[mask]))
-    removed.remove(np.arange(k)).compact()
-    assert [len(found) for found in removed.radius_neighbors(queries)[1]] == [0] * 5
-    with pytest.raises(ValueError, match="there are only 0"):
-        removed.kneighbors(queries)
+
+
+def test_an_index_without_codes(codes, tmp_path):
+    index = JaccardNeighbors(3).fit(codes[:9]).remove(np.arange(9)).compact()
+    index.save(tmp_path)
+    loaded = [JaccardNeighbors.load(tmp_path, mmap=mmap) for mmap in (True, False)]
+    for empty in (index, pickle.loads(pickle.dumps(index)), *loaded):
+        found = empty.radius_neighbors(codes[:5], return_distance=False)
+        assert [len(positions) for positions in found] == [0] * 5
+        with pytest.raises(ValueError, match="there are only 0"):
+            empty.kneighbors(codes[:5])
+        empty.partial_fit(codes)
+        assert_found(empty.kneighbors(codes[:5]), expected(codes[:5], codes, 3))
 
 
 def test_own_codes_are_left_out(codes):

@@ -25,13 +25,14 @@ from skhash.utils.late import LateModule
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
 _planes = LateModule("skhash.neighbors.kernels.planes")
 
-# Arrays with a row a code, those of a decoder, of clusters, and all.
+# Columns, arrays of a decoder, of clusters, codes of three layouts, what planes need
+# beside them, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "places")
 DECODER = ("codebook", "offset")
 CODEBOOKS = ("float64", 2), ("float32", 3), ("int16", 3), ("int8", 3)
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
-CODES = ("codes", "blocks", "planes")
-ARRAYS = (*CODES, "counts", "order", *COLUMNS, *DECODER, "scales", *CLUSTERS)
+CODES, BESIDE = ("codes", "blocks", "planes"), ("counts", "order")
+ARRAYS = (*CODES, *BESIDE, *COLUMNS, *DECODER, "scales", *CLUSTERS)
 
 
 def write_store(store) -> tuple[dict, dict]:
@@ -90,7 +91,7 @@ def read_store(saved, values, n_features, verify):
     whole = {"n_bytes": n_bytes, "clusters": clusters}
     codes = arrays.get("codes")
     if "planes" in arrays:
-        parts = (arrays[name] for name in ("planes", "counts", "order"))
+        parts = (arrays[name] for name in ("planes", *BESIDE))
         codes = Planes(*parts, (n, n_bytes))
     elif decoder is not None:
         order = Order(arrays["order"]) if "order" in arrays else None
@@ -118,7 +119,7 @@ def _check_arrays(arrays, n, n_bytes, n_features):
     """
     wrong = [name for name, array in arrays.items() if not _is_of_its_kind(name, array)]
     if "planes" in arrays or "counts" in arrays:
-        wrong += sorted({"planes", "counts", "order"} - arrays.keys())
+        wrong += sorted({"planes", *BESIDE} - arrays.keys())
     if wrong or len(arrays.keys() & set(CODES)) != 1:
         name = (wrong or ["codes"])[0]
         raise ValueError(
@@ -139,9 +140,7 @@ def _check_arrays(arrays, n, n_bytes, n_features):
     (codes,) = (arrays[name] for name in arrays.keys() & set(CODES))
     if type(n) is not int or codes.shape not in expected:
         raise ValueError(f"{n} codes of {n_bytes} bytes have not shape {codes.shape}.")
-    if {len(arrays[name]) for name in arrays.keys() & {*COLUMNS, "counts", "order"}} - {
-        n
-    }:
+    if {len(arrays[name]) for name in arrays.keys() & {*COLUMNS, *BESIDE}} - {n}:
         raise ValueError("Its arrays differ in length.")
     return n_bits
 
@@ -265,7 +264,7 @@ def _check_content(arrays, n_bits, store):
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds NaN or infinity.")
-    if "order" in arrays:
+    if "order" in arrays and store.n:
         order, n = arrays["order"], store.n
         is_there = np.zeros(n, dtype=bool)
         if order.dtype == position_type(n) and 0 <= order.min() <= order.max() < n:

@@ -305,8 +305,9 @@ class Store:
 
     def __getstate__(self):
         levels = {} if self.decoder is None else {"levels": self.levels}
-        planes = self.decoder is None and self["blocks"]
-        codes = {"packed": planes or self.packed, "decoder": self.decoder}
+        blocks = self["blocks"]
+        packed = blocks if isinstance(blocks, Planes) else self.packed
+        codes = {"packed": packed, "decoder": self.decoder}
         return {**codes, **levels, **self.columns()}
 
     def __setstate__(self, state):
