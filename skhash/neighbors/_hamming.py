@@ -15,8 +15,11 @@ from skhash.utils.torch import inference_device, resolve_device
 _searcher = LateModule("skhash.neighbors.search.searcher")
 
 
-class CodeNeighbors(GraphMixin, BaseIndex):
-    """Base of exact searches among codes, answers ordered by (distance, position)."""
+class CodesMixin(GraphMixin):
+    """Adds exact searches by codes to an index, ordered by (distance, position).
+
+    It has `_check_radius`, and `_search_codes` for packed queries.
+    """
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, ids=None) -> Self:
@@ -105,8 +108,9 @@ class CodeNeighbors(GraphMixin, BaseIndex):
 
         Returns
         -------
-        distances : ndarray of shape (n_queries, n_neighbors), int32
-            Bits that differ, ascending. Only if `return_distance`.
+        distances : ndarray of shape (n_queries, n_neighbors), int32 or float64
+            Bits that differ, or the Jaccard distance, ascending. Only if
+            `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions of the neighbours among the fitted codes, ordered by distance,
             then position. With `return_ids`, their ids.
@@ -152,8 +156,8 @@ class CodeNeighbors(GraphMixin, BaseIndex):
         X : array-like of shape (n_queries, n_features_in_), default=None
             Queries in the format of `fit`. None asks for the neighbours of each fitted
             code, itself left out.
-        radius : int, default=None
-            Inclusive. The default is the parameter.
+        radius : int or float, default=None
+            In the unit of the distances, inclusive. The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
         mask, ids, return_ids
@@ -161,8 +165,9 @@ class CodeNeighbors(GraphMixin, BaseIndex):
 
         Returns
         -------
-        distances : ndarray of shape (n_queries,) of int32 arrays
-            Bits that differ, ascending. Only if `return_distance`.
+        distances : ndarray of shape (n_queries,) of int32 or float64 arrays
+            Bits that differ, or the Jaccard distance, ascending. Only if
+            `return_distance`.
         indices : ndarray of shape (n_queries,) of int64 arrays
             Positions of the neighbours among the fitted codes, ordered by distance,
             then position. An empty ball has an empty array. With `return_ids`, their
@@ -193,7 +198,7 @@ class CodeNeighbors(GraphMixin, BaseIndex):
         return without_self(*found) if X is None else found
 
 
-class HammingNeighbors(CodeNeighbors):
+class HammingNeighbors(CodesMixin, BaseIndex):
     """Exact nearest neighbours among binary codes, by Hamming distance.
 
     Answers are ordered by (distance, position): of two codes that are equally near, the

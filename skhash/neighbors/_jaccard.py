@@ -2,8 +2,8 @@
 
 from numbers import Integral, Real
 
-from skhash.neighbors._hamming import CodeNeighbors
-from skhash.neighbors._index import score_search
+from skhash.neighbors._hamming import CodesMixin
+from skhash.neighbors._index import BaseIndex, score_search
 from skhash.neighbors._params import check_radius
 from skhash.neighbors.store.planes import Planes
 from skhash.utils._sklearn import Interval
@@ -12,7 +12,7 @@ from skhash.utils.late import LateModule
 _search = LateModule("skhash.neighbors.search.planes")
 
 
-class JaccardNeighbors(CodeNeighbors):
+class JaccardNeighbors(CodesMixin, BaseIndex):
     """Exact nearest neighbours among binary codes, by the Jaccard distance.
 
     The distance of two codes is the share of their ones that they do not have in
