@@ -111,7 +111,7 @@ def others(codes, vectors):
     for block_bits in (1, 4):
         decoder = LinearDecoder(n_alternations=1, n_restarts=1, block_bits=block_bits)
         yield decoder.fit(vectors, bits).refine(vectors, bits)
-    quantizer = AdditiveQuantizer(2, n_alternations=1, n_restarts=1).fit(vectors)
+    quantizer = AdditiveQuantizer(2, n_alternations=1).fit(vectors)
     yield quantizer.transform(vectors)
     labels, options = np.arange(len(codes)) % 3, {"packed": True, "ties": "index"}
     for score in (mean_average_precision_score, ndcg_at_k_score):

@@ -31,7 +31,7 @@ def rows(version):
     return SimpleNamespace(X=moved, y=Y[:n], bits=bits, ids=IDS[:n], seed=seed)
 
 
-QUICK = {"n_alternations": 1, "n_restarts": 1}
+QUICK = {"n_alternations": 1}
 
 
 def decoder(d, block_bits):

@@ -41,7 +41,7 @@ EXAMPLES = {cls.__name__: cls for cls in page_classes(BaseHasher)}
 
 # The smallest settings that still do all that the class does; others have defaults.
 SMALL = {
-    "AdditiveQuantizer": [{"n_bytes": 2, "n_alternations": 1, "n_restarts": 2}],
+    "AdditiveQuantizer": [{"n_bytes": 2, "n_alternations": 1, "beam_width": 2}],
     "AsymmetricNeighbors": [{"n_neighbors": 2}],
     "BinaryAutoencoderHash": [{"n_bits": 2, "max_iter": 2}],
     "DualHashEncoder": [

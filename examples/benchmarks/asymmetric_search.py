@@ -169,9 +169,9 @@ def index_of_mixtures(rows, n, n_bytes):
     """Return an index of codes of mixtures, by a quick fit and search for codes."""
     rng = np.random.default_rng(0)
     train = mixtures(rows, min(n, 2 * CHUNK), rng)
-    options = {"n_alternations": 2, "max_train_samples": CHUNK}
+    options = {"beam_width": 2, "max_train_samples": CHUNK}
     quantizer = AdditiveQuantizer(n_bytes, **options).fit(train)
-    quantizer.n_restarts, index = 0, AsymmetricNeighbors(10, packed=True)
+    index = AsymmetricNeighbors(10, packed=True)
     codes = by_chunks(quantizer.transform, mixtures(rows, n, rng))
     return index.fit(codes, decoder=quantizer)
 

@@ -1,6 +1,6 @@
 """The fit that quantizer and decoder share: codebook and codes in turns."""
 
-from functools import cache, partial
+from functools import cache
 from numbers import Integral
 
 import numpy as np
@@ -17,15 +17,8 @@ from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Attribute, Plain, optional, reals, wholes
 from skhash.quantization._blocks import least_squares
-from skhash.quantization._codebook import (
-    decode,
-    fit_blocks,
-    refine,
-    residuals,
-    squared_errors,
-)
+from skhash.quantization._codebook import decode, squared_errors
 from skhash.quantization._rounding import round_codebook
-from skhash.quantization._search import RESTARTS
 from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
 from skhash.utils.chunks import RowView, dense_rows
 from skhash.utils.ranges import COUNT, COUNT_FROM_0
@@ -34,11 +27,6 @@ from skhash.utils.ranges import COUNT, COUNT_FROM_0
 # with the third power (32 bytes in two parts find less than in one); for each row,
 # beyond which smaller blocks decode better; the numbers in the codebook.
 MAX_ENTRIES, MAX_ENTRIES_PER_ROW, MAX_NUMBERS = 2**13, 2, 2**25
-# Noise that the codebook has while codes are refined, in standard deviations of what
-# the code leaves of a column, over the square root of the number of blocks. It falls to
-# 0 by the last alternation. With 0, codes soon stay where they are, though others would
-# be better; above 1, many alternations are needed.
-RELAXATION = 0.5
 # Ridges to choose from, in rows; by how much the next smaller one may raise the least
 # error of held-out rows, as it lowers that of the others; how many rows are held out at
 # most.
@@ -127,7 +115,6 @@ class CodebookMixin:
     }
     _parameter_constraints: dict = {
         "n_alternations": COUNT_FROM_0,
-        "n_restarts": COUNT_FROM_0,
         "max_train_samples": [*COUNT, None],
         "n_jobs": [Integral, None],
         "verbose": ["boolean"],
@@ -175,58 +162,16 @@ class CodebookMixin:
         check_magnitude(X)
         return X, rows
 
-    def _alternate(self, X, values, ridge=None, seed=0, **options):
-        """Fit the codebook, and refine the codes, in turns.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
-        values : ndarray of shape (n_samples, n_blocks)
-            Codes to start from.
-        ridge : float, default=None
-            None chooses it by the given codes, or refined ones if they will change.
-        seed : int
-            Of the noise.
-        **options
-            Of `refine`.
-
-        Returns
-        -------
-        decoder : tuple (codebook, offset)
-        values : ndarray of shape (n_samples, n_blocks)
-            The last codes.
-        ridge : float
-        """
-        options["n_jobs"] = self.n_jobs
-        if ridge is None and self.block_bits_ > 1:
-            recode = partial(refine, **options) if self.n_alternations else None
-            ridge, *held = choose_ridge(X, values, self.block_bits_, recode)
-            self._choose_search(*held)
-        # The cheapest search for codes is not the best one to fit a codebook to.
-        is_auto = self.n_restarts == "auto"
-        options["n_restarts"] = max(RESTARTS) if is_auto else self.n_restarts
-        decoder = fit_blocks(X, values, self.block_bits_, ridge)
-        random_state = np.random.RandomState(seed)
-        for turn in range(self.n_alternations):
-            scale = RELAXATION * (1 - (turn + 1) / self.n_alternations) ** 0.5
-            noisy = with_noise(decoder, scale, X, values, random_state)
-            values = refine(X, values, *noisy, seed=turn, **options)
-            decoder = fit_blocks(X, values, self.block_bits_, ridge)
-            if self.verbose:
-                error = squared_errors(X, values, *decoder).mean()
-                step = f"alternation {turn + 1} of {self.n_alternations}"
-                print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
-        return decoder, values, ridge
+    def _report(self, turn, X, values, decoder):
+        """Print the error after an alternation, if `verbose`."""
+        if self.verbose:
+            error = squared_errors(X, values, *decoder).mean()
+            step = f"alternation {turn + 1} of {self.n_alternations}"
+            print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
 
     def _codes_of_fit(self, rows, values):
         """Return the codes by which some rows of the fit are judged, given the last."""
         return values
-
-    def _choose_search(self, rows, decoder):
-        """Choose how to search for codes, where that is no parameter.
-
-        decoder : tuple (codebook, offset), which was not fitted to these rows, or None
-        """
 
     def _keep(self, X, values, codebook, offset):
         """Keep a codebook, and what the rows and codes of its fit say of it."""
@@ -249,15 +194,3 @@ class CodebookMixin:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def with_noise(decoder, scale, X, values, random_state):
-    """Return the decoder, its codebook with noise of `scale` errors of a block."""
-    if not scale:
-        return decoder
-    codebook, offset = decoder
-    left = residuals(X, values, codebook, offset)
-    squares = sum(np.square(rest).sum(axis=0) for _, rest in left)
-    deviation = np.sqrt(squares / (len(values) * len(codebook)))
-    noise = random_state.standard_normal(codebook.shape)
-    return codebook + (scale * deviation * noise).astype(np.float32), offset

@@ -11,6 +11,7 @@ from skhash.codes import check_bits
 from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import column_means
 from skhash.persistence.schema import reals
+from skhash.quantization._beam import BeamSearch
 from skhash.quantization._blocks import least_squares
 from skhash.quantization._descent import BlockDescent
 from skhash.utils.arrays import check_magnitude
@@ -87,15 +88,36 @@ def residuals(X, values, codebook, offset):
         yield rows, chunk - decode(values[rows], codebook, offset)
 
 
+def find_codes(X, codebook, offset, width, n_jobs=None) -> np.ndarray:
+    """Return codes of a small squared error, block by block; see `BeamSearch`.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
+    codebook : ndarray of shape (n_blocks, n_values, n_features), float32
+    offset : ndarray of shape (n_features,)
+    width : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    values : ndarray of shape (n_samples, n_blocks), uint8
+    """
+    values = np.empty((X.shape[0], len(codebook)), dtype=np.uint8)
+    search = BeamSearch(codebook, width, n_jobs)
+    for rows, centered in centered_chunks(X, offset):
+        search.search(centered, values[rows])
+    return values
+
+
 def refine(X, values, codebook, offset, **options) -> np.ndarray:
     """Lower the squared distance of each row from its decoded code.
 
     Parameters
     ----------
     X : {ndarray, CSR array} of shape (n_samples, n_features), float32 or float64
-    values : ndarray of shape (n_samples, n_blocks), uint8, or None
-        Where to start. None starts from codes that are made one block after the other,
-        each of the best value for what those before it leave.
+    values : ndarray of shape (n_samples, n_blocks), uint8
+        Where to start.
     codebook : ndarray of shape (n_bits, n_features) or (n_blocks, n_values, n_features)
     offset : ndarray of shape (n_features,)
     **options
@@ -105,15 +127,18 @@ def refine(X, values, codebook, offset, **options) -> np.ndarray:
     -------
     refined : ndarray of shape (n_samples, n_blocks), uint8
     """
-    descent = BlockDescent(codebook, **options)
-    refined = np.empty((X.shape[0], descent.n_blocks), dtype=np.uint8)
-    if values is not None:
-        refined[:] = values
+    descent, refined = BlockDescent(codebook, **options), values.copy()
+    for rows, centered in centered_chunks(X, offset):
+        descent.improve(centered, refined[rows])
+    return refined
+
+
+def centered_chunks(X, offset):
+    """Yield rows and what they are without the offset, float64, chunk by chunk."""
     for rows, chunk in dense_chunks(X):
         centered = chunk - offset.astype(np.float64)
         check_magnitude(centered, smallest=0)
-        descent.improve(centered, refined[rows], begin=values is None)
-    return refined
+        yield rows, centered
 
 
 class LinearDecoderMixin:

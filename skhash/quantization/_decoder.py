@@ -1,5 +1,6 @@
 """`LinearDecoder`: a codebook for codes that are given."""
 
+from functools import partial
 from numbers import Integral
 from typing import Self
 
@@ -10,9 +11,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_bits
 from skhash.numerics._decoder import bits_to_values, values_to_bits
-from skhash.quantization._base import CodebookMixin, count_entries, is_affordable
-from skhash.quantization._codebook import decode, refine, squared_errors
+from skhash.quantization._base import (
+    CodebookMixin,
+    choose_ridge,
+    count_entries,
+    is_affordable,
+)
+from skhash.quantization._codebook import (
+    decode,
+    fit_blocks,
+    refine,
+    residuals,
+    squared_errors,
+)
 from skhash.utils._sklearn import Options, StrOptions, fit_context
+from skhash.utils.ranges import COUNT_FROM_0
+
+# Noise that the codebook has while codes are refined, in standard deviations of what
+# the code leaves of a column, over the square root of the number of blocks. It falls to
+# 0 by the last alternation. With 0, codes soon stay where they are, though others would
+# be better; above 1, many alternations are needed.
+RELAXATION = 0.5
 
 
 class LinearDecoder(CodebookMixin, BaseEstimator):
@@ -129,6 +148,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
         **CodebookMixin._parameter_constraints,
+        "n_restarts": COUNT_FROM_0,
     }
 
     def __init__(
@@ -180,8 +200,24 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         if self.block_bits == "auto":
             self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
         values = bits_to_values(bits, self.block_bits_)
-        decoder, values, _ = self._alternate(X, values, n_bits=self.n_bits_)
-        return self._keep(X, values, *decoder)
+        return self._keep(X, *self._alternate(X, values))
+
+    def _alternate(self, X, values):
+        """Return codes, codebook and offset, refined and fitted in turns."""
+        options = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs}
+        options["n_bits"] = self.n_bits_
+        ridge, random_state = None, np.random.RandomState(0)
+        if self.block_bits_ > 1:
+            recode = partial(refine, **options) if self.n_alternations else None
+            ridge, *_ = choose_ridge(X, values, self.block_bits_, recode)
+        decoder = fit_blocks(X, values, self.block_bits_, ridge)
+        for turn in range(self.n_alternations):
+            scale = RELAXATION * (1 - (turn + 1) / self.n_alternations) ** 0.5
+            noisy = with_noise(decoder, scale, X, values, random_state)
+            values = refine(X, values, *noisy, seed=turn, **options)
+            decoder = fit_blocks(X, values, self.block_bits_, ridge)
+            self._report(turn, X, values, decoder)
+        return values, *decoder
 
     def inverse_transform(self, bits) -> np.ndarray:
         """Decode bits into vectors, ``offset_ + bits codebook_``.
@@ -213,7 +249,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         """
         return squared_errors(*self._check(X, bits), self.codebook_, self.offset_)
 
-    def refine(self, X, bits=None) -> np.ndarray:
+    def refine(self, X, bits) -> np.ndarray:
         """Return codes that decode to vectors nearer to `X`.
 
         Coordinate descent over the blocks, and `n_restarts` times again from the best
@@ -222,26 +258,23 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        bits : array-like of shape (n_samples, n_bits) or None, default=None
-            Codes to start from, 0 and 1. None makes them one block after the other, by
-            a beam search: codes about as good are found without an encoder, but their
-            Hamming distances mean nothing.
+        bits : array-like of shape (n_samples, n_bits)
+            Codes to start from, 0 and 1.
 
         Returns
         -------
         refined : ndarray of shape (n_samples, n_bits), uint8
-            Codes whose error is not larger than that of `bits` where these are the
-            start. They do not depend on the rows beside them or on the number of
-            threads.
+            Codes whose error is not larger than that of `bits`. They do not depend on
+            the rows beside them or on the number of threads.
         """
         X, values = self._check(X, bits)
         decoder = self.codebook_, self.offset_
         kinds = {"n_restarts": self.n_restarts, "n_jobs": self.n_jobs}
         refined = refine(X, values, *decoder, n_bits=self.n_bits_, **kinds)
-        if values is not None:  # the search has float32, and may be wrong in a near tie
-            worse = squared_errors(X, refined, *decoder)
-            worse = worse >= squared_errors(X, values, *decoder)
-            refined[worse] = values[worse]
+        # The search has float32, and may be wrong in a near tie.
+        worse = squared_errors(X, refined, *decoder)
+        worse = worse >= squared_errors(X, values, *decoder)
+        refined[worse] = values[worse]
         return values_to_bits(refined, self.block_bits_, self.n_bits_)
 
     def __sklearn_tags__(self):
@@ -251,11 +284,9 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
 
     def _check(self, X, bits):
         """Return validated rows, and the values of their codes."""
-        values = None if bits is None else self._values(bits)
-        check_is_fitted(self)
+        values = self._values(bits)
         X = self._validate(X, reset=False)
-        if values is not None:
-            check_consistent_length(X, values)
+        check_consistent_length(X, values)
         return X, values
 
     def _values(self, bits):
@@ -273,3 +304,15 @@ def choose_block_bits(n_bits: int, shape) -> int:
     """Return how large blocks are: bytes, where rows of this shape and time suffice."""
     sizes = (n for n in (8, 4) if is_affordable(count_entries(n_bits, n), shape))
     return next(sizes, 1)
+
+
+def with_noise(decoder, scale, X, values, random_state):
+    """Return the decoder, its codebook with noise of `scale` errors of a block."""
+    if not scale:
+        return decoder
+    codebook, offset = decoder
+    left = residuals(X, values, codebook, offset)
+    squares = sum(np.square(rest).sum(axis=0) for _, rest in left)
+    deviation = np.sqrt(squares / (len(values) * len(codebook)))
+    noise = random_state.standard_normal(codebook.shape)
+    return codebook + (scale * deviation * noise).astype(np.float32), offset

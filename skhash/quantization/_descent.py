@@ -27,8 +27,6 @@ TOLERANCE = 1e-6
 # How many blocks a restart changes, of single bits and of more: half of the values that
 # are drawn for bits are the old ones.
 BIT_KICK, BLOCK_KICK = 16, 2
-# How many codes are kept while they are made block by block (beam search), at most.
-BEAM = 8
 # Rows that a thread takes at a time.
 ROWS = 48
 
@@ -47,8 +45,6 @@ class BlockDescent:
         Or of shape (n_bits, n_features), of bits.
     n_bits : int, default=None
         The last block has values for these only. None is whole blocks.
-    beam_width : int, default=BEAM
-        How many codes are kept while they are made block by block.
     n_restarts : int, default=0
     n_jobs : int, default=None
         Threads; see `count_threads`.
@@ -61,12 +57,11 @@ class BlockDescent:
         codebook,
         n_bits=None,
         *,
-        beam_width=BEAM,
         n_restarts=0,
         n_jobs=None,
         seed=0,
     ):
-        kick, self.beam_width = BLOCK_KICK, beam_width
+        kick = BLOCK_KICK
         if codebook.ndim == 2:
             codebook = np.stack([np.zeros_like(codebook), codebook], axis=1)
             kick = BIT_KICK
@@ -102,9 +97,7 @@ class BlockDescent:
             own = slice(first, first + self.n_values)
             self.couplings[own, own] = 0
 
-    def improve(
-        self, centered, values, anchor=None, bit_cost=0.0, *, begin=False
-    ) -> None:
+    def improve(self, centered, values, anchor=None, bit_cost=0.0) -> None:
         """Improve `values` in place.
 
         Parameters
@@ -117,17 +110,12 @@ class BlockDescent:
             Values that shall be kept.
         bit_cost : float, default=0.0
             Cost of each bit that differs from `anchor`.
-        begin : bool, default=False
-            Whether to find the start too, for one block after the other.
         """
         numbers = np.arange(self.n_values, dtype=np.uint8)
 
         def work(rows):
             tables = affine(centered[rows], self.panels, self.diagonal)
             tables = np.ascontiguousarray(tables)
-            if begin:
-                task = tables, self.couplings, values[rows]
-                _kernels.start_blocks(*task, self.beam_width)
             if bit_cost:
                 other = np.bitwise_count(anchor[rows, :, None] ^ numbers)
                 tables += bit_cost * other.reshape(tables.shape)

@@ -8,8 +8,6 @@ from skhash.utils.kernels import inner_kernel, kernel
 
 # Enough for a descent over blocks; rounding cannot make it endless.
 MAX_SWEEPS = 50
-# Values of a block that are compared with the best codes at once.
-GROUP = 16
 
 
 @inner_kernel
@@ -99,65 +97,3 @@ def improve_blocks(tables, couplings, values, kicks, tolerance):
                 _copy(table, best_table)
                 _copy(tried, best)
         _copy(best, values[i])
-
-
-@inner_kernel
-def _insert(cost, code, value, kept, n_kept):
-    """Insert a longer code into the ascending list of the best; return its length."""
-    costs, parents, added = kept
-    place = min(n_kept, len(costs) - 1)
-    while place and costs[place - 1] > cost:
-        costs[place] = costs[place - 1]
-        parents[place], added[place] = parents[place - 1], added[place - 1]
-        place -= 1
-    costs[place], parents[place], added[place] = cost, code, value
-    return min(n_kept + 1, len(costs))
-
-
-@_fast_inner_kernel
-def _insert_values(own, start, code, kept, n_kept):
-    """Insert all values of a block behind a code; return the length of the list.
-
-    Few are among the best: the least of a group of values shows whether one is.
-    """
-    costs, size = kept[0], min(GROUP, len(own))
-    for first in range(0, len(own), size):
-        least = start + _least(own[first : first + size])
-        if n_kept == len(costs) and least >= costs[n_kept - 1]:
-            continue
-        for value in range(first, first + size):
-            cost = start + own[value]
-            if n_kept < len(costs) or cost < costs[n_kept - 1]:
-                n_kept = _insert(cost, code, value, kept, n_kept)
-    return n_kept
-
-
-@_fast_kernel
-def start_blocks(tables, couplings, values, width):
-    """Find the values of one block after the other, keeping the `width` best codes."""
-    n_blocks = values.shape[1]
-    n_values = tables.shape[1] // n_blocks
-    own, costs = np.empty(n_values, np.float32), np.empty(width, np.float32)
-    kept = (
-        np.empty(width, np.float32),
-        np.empty(width, np.int64),
-        np.empty(width, np.int64),
-    )
-    codes, longer = np.empty((2, width, n_blocks), np.uint8)
-    for i in range(len(values)):
-        n_kept, costs[0] = 1, 0
-        for block in range(n_blocks):
-            first, n_longer = block * n_values, 0
-            for code in range(n_kept):
-                _copy(tables[i, first : first + n_values], own)
-                for j in range(block):
-                    entry = j * n_values + codes[code, j]
-                    _add(couplings[entry, first : first + n_values], own)
-                n_longer = _insert_values(own, costs[code], code, kept, n_longer)
-            n_kept = n_longer
-            for place in range(n_kept):
-                costs[place] = kept[0][place]
-                _copy(codes[kept[1][place]], longer[place])
-                longer[place, block] = kept[2][place]
-            codes, longer = longer, codes
-        _copy(codes[0], values[i])

@@ -1,22 +1,14 @@
-"""How hard to search for codes: the cheapest search that finds nearly the best."""
+"""How widely to search for codes: as little as finds nearly the best."""
 
-from itertools import product
+from skhash.quantization._codebook import find_codes, squared_errors
 
-import numpy as np
-
-from skhash.quantization._codebook import squared_errors
-from skhash.quantization._descent import BEAM, BlockDescent
-
-# Widths of the beam and restarts to choose from, the cost of a restart in those of a
-# block and code of the beam, and by how much the least error may be missed: by about
-# twice as much in the end, as codes are more difficult to find by the last codebook.
-WIDTHS, RESTARTS, COST, SLACK = (1, 2, 4, BEAM), (0, 2, 4, 8), 6, 1.0025
-# Rows that try them.
-N_ROWS = 500
+# Widths of the beam to choose from; by how much the error of the last one may be
+# missed; rows that try them.
+WIDTHS, SLACK, N_ROWS = (1, 2, 4, 8, 12, 16, 24, 32), 1.0025, 500
 
 
-def choose_search(X, codebook, offset, n_jobs=None) -> tuple[int, int]:
-    """Return the width of the beam and the number of restarts for a codebook.
+def choose_width(X, codebook, offset, n_jobs=None) -> int:
+    """Return the width of the beam for a codebook.
 
     Parameters
     ----------
@@ -26,20 +18,11 @@ def choose_search(X, codebook, offset, n_jobs=None) -> tuple[int, int]:
     offset : ndarray of shape (n_features,)
     n_jobs : int or None
     """
-    X, descent = X[:N_ROWS], BlockDescent(codebook, n_restarts=max(RESTARTS))
-    descent.n_jobs, kicks = n_jobs, descent.kicks
-    values = np.empty((len(X), len(codebook)), dtype=np.uint8)
+    X = X[:N_ROWS]
 
-    def error(search):
-        descent.beam_width, n_restarts = search
-        descent.kicks = kicks[:n_restarts]
-        descent.improve(X - offset, values, begin=True)
+    def error(width):
+        values = find_codes(X, codebook, offset, width, n_jobs)
         return squared_errors(X, values, codebook, offset).sum()
 
-    def cost(search):
-        width, n_restarts = search
-        return width * len(codebook) + COST * n_restarts
-
-    searches = sorted(product(WIDTHS, RESTARTS), key=cost)
-    most = SLACK * error((max(WIDTHS), max(RESTARTS)))
-    return next(one for one in searches if error(one) <= most)
+    most = SLACK * error(WIDTHS[-1])
+    return next(width for width in WIDTHS if error(width) <= most)

@@ -399,7 +399,7 @@ def test_codes_of_a_search_by_cosine_are_those_of_scaled_rows(digits, index):
 def test_codes_without_hamming_distances_are_refused(digits):
     """A search by them is scored by what it finds."""
     X, y = digits
-    quantizer = AdditiveQuantizer(2, n_alternations=1, n_restarts=1)
+    quantizer = AdditiveQuantizer(2, n_alternations=1, beam_width=1)
     search = HashedNeighbors(quantizer).fit(X, y)
     piped = HashedNeighbors(make_pipeline(StandardScaler(), quantizer)).fit(X, y)
     for scored in (search, piped, make_pipeline(FunctionTransformer(), search)):

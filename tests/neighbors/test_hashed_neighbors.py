@@ -35,7 +35,7 @@ from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
 from skhash.quantization import LinearDecoder
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
-QUANTIZER = AdditiveQuantizer(3, n_alternations=1, n_restarts=2)
+QUANTIZER = AdditiveQuantizer(3, n_alternations=1, beam_width=2)
 METRICS = "euclidean", "inner_product", "cosine"
 
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 from skhash import ITQHash, SGHEncoder
-from skhash.quantization import LinearDecoder, _base, _codebook, _rounding
+from skhash.quantization import LinearDecoder, _base, _codebook, _decoder, _rounding
 from skhash.quantization._base import choose_ridge
 from skhash.quantization._codebook import fit_codebook, refine
 from skhash.quantization._decoder import choose_block_bits
@@ -38,10 +38,10 @@ def set_choices(monkeypatch):
 
     def set_them(relaxation=None, ridge=None):
         if relaxation is not None:
-            monkeypatch.setattr(_base, "RELAXATION", relaxation)
+            monkeypatch.setattr(_decoder, "RELAXATION", relaxation)
         if ridge is not None:
             monkeypatch.setattr(
-                _base, "choose_ridge", lambda *problem: (ridge, None, None)
+                _decoder, "choose_ridge", lambda *problem: (ridge, None, None)
             )
 
     return set_them
@@ -167,14 +167,6 @@ def test_refined_codes_are_nearer_and_restarts_bring_them_nearer(
 
 
 @all_block_bits
-def test_codes_from_nothing_are_about_as_good(digits, bits, block_bits):
-    decoder = LinearDecoder(block_bits=block_bits, n_restarts=32).fit(digits, bits)
-    from_bits = decoder.reconstruction_error(digits, decoder.refine(digits, bits))
-    from_nothing = decoder.reconstruction_error(digits, decoder.refine(digits))
-    assert abs(from_nothing.mean() / from_bits.mean() - 1) < 0.02
-
-
-@all_block_bits
 def test_refined_codes_of_a_subset_are_a_subset(digits, bits, block_bits):
     decoder = plain_decoder(block_bits=block_bits, n_restarts=4).fit(digits, bits)
     refined = decoder.refine(digits, bits)
@@ -182,9 +174,6 @@ def test_refined_codes_of_a_subset_are_a_subset(digits, bits, block_bits):
     some = [1700, 3, 3, 41]
     np.testing.assert_array_equal(
         decoder.refine(digits[some], bits[some]), refined[some]
-    )
-    np.testing.assert_array_equal(
-        decoder.refine(digits[some]), decoder.refine(digits)[some]
     )
 
 
@@ -282,7 +271,7 @@ def test_encoder_with_the_same_codebook_decodes_alike(digits):
 def test_what_does_not_fit_is_refused(digits, bits):
     decoder = plain_decoder()
     with pytest.raises(NotFittedError):
-        decoder.refine(digits)
+        decoder.refine(digits, bits)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         decoder.fit(digits, bits[:-1])
     with pytest.raises(ValueError, match="0 and 1 only"):

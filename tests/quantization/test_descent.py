@@ -45,13 +45,6 @@ def descent_of(codebook, n_bits=None, **options):
     return BlockDescent(codebook, n_bits, **options)
 
 
-def started(descent, X):
-    values = np.empty((len(X), descent.n_blocks), dtype=np.uint8)
-    descent.tolerance = np.inf  # nothing improves
-    descent.improve(X, values, begin=True)
-    return values
-
-
 def improved(X, codebook, values, anchor=None, bit_cost=0.0, **options):
     found = values.copy()
     descent_of(codebook, **options).improve(X, found, anchor, bit_cost)
@@ -147,25 +140,6 @@ def test_bits_that_the_last_block_lacks_stay_zero():
         (0, 4, 8, 12),
     )
     assert len(np.unique(found[:, -1])) >= 2
-    start = started(descent_of(codebook, 10), X)
-    assert not (start[:, -1] & 0b0011).any()
-
-
-@pytest.mark.parametrize("width", [1, 3, 16**3])
-def test_start_keeps_the_best_codes_block_by_block(width):
-    """A single one, a few, or all, of which the last is the best of all codes."""
-    X, codebook, _ = problem(4, 16)
-    codebook = codebook[:3]
-    expected = []
-    for x in X:
-        kept = [()]
-        for block in range(3):
-            longer = [(*code, value) for code in kept for value in range(16)]
-            costs = errors(x[None], codebook[: block + 1], np.array(longer))
-            kept = [longer[i] for i in np.argsort(costs, kind="stable")[:width]]
-        expected.append(kept[0])
-    descent = descent_of(codebook, beam_width=width)
-    np.testing.assert_array_equal(started(descent, X), expected)
 
 
 @pytest.mark.parametrize("n_values", [2, 16])

@@ -5,7 +5,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 from skhash.quantization import _residual
-from skhash.quantization._codebook import refine, squared_errors
+from skhash.quantization._codebook import find_codes, squared_errors
 from skhash.quantization._residual import kmeans, residual_codebook
 
 
@@ -47,7 +47,7 @@ def test_sums_of_entries_are_found():
     codebook, offset = residual_codebook(X, 2, 4)
     assert codebook.shape == (2, 16, 5)
     np.testing.assert_allclose(offset, X.mean(axis=0), rtol=1e-5)
-    codes = refine(X, None, codebook, offset)
+    codes = find_codes(X, codebook, offset, 8)
     errors = squared_errors(X, codes, codebook, offset)
     assert errors.max() < 1e-6 * X.var(axis=0).sum()
 

@@ -14,7 +14,7 @@ from skhash.quantization import LinearDecoder
 from skhash.quantization._rounding import MAX_ADDED, in_whole_numbers
 
 KINDS = [np.int8, np.int16]
-QUICK = {"n_alternations": 1, "n_restarts": 0}
+QUICK = {"n_alternations": 1}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The search for codes that a fit chooses."""
+"""The width of the beam that a fit chooses."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from sklearn.datasets import load_digits
 
 from skhash import AdditiveQuantizer
 from skhash.quantization import _search
-from skhash.quantization._codebook import refine
-from skhash.quantization._search import choose_search
+from skhash.quantization._codebook import find_codes
+from skhash.quantization._search import choose_width
 
 
 def problem(overlap):
@@ -22,36 +22,28 @@ def problem(overlap):
 
 
 @pytest.mark.parametrize("overlap", [0, 0.3, 1])
-def test_the_cheapest_search_whose_error_is_nearly_the_best(overlap):
+def test_the_least_width_whose_error_is_nearly_the_best(overlap):
     X, codebook = problem(overlap)
     offset, errors = np.full(12, 0.1), {}
     for width in _search.WIDTHS:
-        for n in _search.RESTARTS:
-            options = {"beam_width": width, "n_restarts": n}
-            codes = refine(X, None, codebook, offset, **options)
-            decoded = codebook.astype(float)[np.arange(4), codes].sum(axis=1) + offset
-            errors[width, n] = ((X - decoded) ** 2).sum()
-    found = choose_search(X, codebook, offset)
-    most = _search.SLACK * errors[8, 8]
+        codes = find_codes(X, codebook, offset, width)
+        decoded = codebook.astype(float)[np.arange(4), codes].sum(axis=1) + offset
+        errors[width] = ((X - decoded) ** 2).sum()
+    found = choose_width(X, codebook, offset)
+    most = _search.SLACK * errors[32]
     assert errors[found] <= most
-    costs = {(width, n): 4 * width + _search.COST * n for width, n in errors}
-    cheaper = [one for one in errors if costs[one] < costs[found]]
-    assert all(errors[one] > most for one in cheaper)
-    assert (found == (1, 0)) == (overlap == 0)  # each block has its own best value
+    assert all(errors[width] > most for width in errors if width < found)
+    assert (found == 1) == (overlap == 0)  # each block has its own best value
 
 
 def test_a_fit_chooses_and_a_number_does_not():
     X = load_digits().data
     quantizer = AdditiveQuantizer(2, n_alternations=1, random_state=0)
-    given = clone(quantizer).set_params(n_restarts=3).fit(X)
-    assert (given.beam_width_, given.n_restarts_) == (8, 3)
+    assert clone(quantizer).set_params(beam_width=3).fit(X).beam_width_ == 3
     quantizer.fit(X)
     codes = quantizer.transform(X)
-    for width, n in ((1, 0), (quantizer.beam_width_, quantizer.n_restarts_)):
-        options = {"beam_width": width, "n_restarts": n}
-        decoder = quantizer.codebook_, quantizer.offset_
-        assert (refine(X, None, *decoder, **options) == codes).all() == (
-            (width, n) == (quantizer.beam_width_, quantizer.n_restarts_)
-        )
+    for width in (1, quantizer.beam_width_):
+        again = find_codes(X, quantizer.codebook_, quantizer.offset_, width)
+        assert (again == codes).all() == (width == quantizer.beam_width_)
     few = clone(quantizer).fit(X[:3])  # of which none is held out
-    assert (few.beam_width_, few.n_restarts_) == (8, 8)
+    assert few.beam_width_ == 32

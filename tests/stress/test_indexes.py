@@ -361,7 +361,7 @@ class LiveSearch(LiveVectors):
         encoder = RandomHyperplaneHash(min(self.n_bits, 40), random_state=0)
         if "bytes" in self.by:
             n_bytes = int(rng.integers(1, 4))
-            encoder = AdditiveQuantizer(n_bytes, n_alternations=1, n_restarts=1)
+            encoder = AdditiveQuantizer(n_bytes, n_alternations=1, beam_width=1)
         if "vectors" in self.by:
             # Which decoded vectors come first may be a matter of rounding.
             some = int(2 ** rng.uniform(0, 9))

@@ -1,0 +1,82 @@
+"""Codes near vectors, block by block: a beam search.
+
+For a row x and a code with values v_m, the squared error is, with the Gram matrix
+``G = C C^T`` of all entries and the products ``p = C (x - o)``,
+
+    |x - o|^2 + sum_m (G[m v_m, m v_m] - 2 p[m v_m]) + 2 sum_{j<m} G[j v_j, m v_m] .
+
+Blocks get their values one after the other. After each, the `width` codes of the least
+error so far are kept, and each of these is tried with all values of the next block.
+
+The products are float32. Of G only cosines are kept, as whole numbers of 8 bits with a
+scale for each entry and block: errors of codes change by less than .1 %, and all that a
+block needs fits into the second level of the cache.
+"""
+
+import numpy as np
+
+from skhash.numerics._affine import affine, in_panels
+from skhash.utils.chunks import row_chunks
+from skhash.utils.late import LateModule
+from skhash.utils.threads import count_threads, map_in_threads
+
+_kernels = LateModule("skhash.quantization._beam_kernels")
+
+# Codes that may be kept; the largest whole number of a cosine; rows that a thread takes
+# at a time, which share the couplings of a block.
+MAX_WIDTH, LARGEST, ROWS = 64, 127, 96
+
+
+class BeamSearch:
+    """Beam search for the codes of rows.
+
+    Parameters
+    ----------
+    codebook : ndarray of shape (n_blocks, 16 or 256, n_features), float32
+    width : int
+        How many codes are kept, at most `MAX_WIDTH`.
+    n_jobs : int, default=None
+        Threads; see `count_threads`.
+    """
+
+    def __init__(self, codebook, width, n_jobs=None):
+        self.n_blocks, n_values, n_features = codebook.shape
+        self.width, self.n_jobs = width, n_jobs
+        entries = codebook.reshape(-1, n_features)
+        self.panels = in_panels(-2 * entries.T)
+        entries = entries.astype(np.float64)
+        squares = np.einsum("ij,ij->i", entries, entries)
+        lengths = np.sqrt(squares)
+        entries /= np.where(lengths, lengths, 1)[:, None]
+        self.squares = squares.astype(np.float32)
+        shape = self.n_blocks, len(entries)
+        self.factors = np.tile(lengths.astype(np.float32), (self.n_blocks, 1))
+        self.couplings = np.zeros((*shape, n_values), dtype=np.int8)
+        for block in range(1, self.n_blocks):
+            n_before = block * n_values
+            own = entries[n_before : n_before + n_values]
+            for rows in row_chunks(n_before, 8 * n_values):
+                cosines = entries[rows] @ own.T
+                scale = np.abs(cosines).max(axis=1) / LARGEST
+                cosines /= np.where(scale, scale, 1)[:, None]
+                self.couplings[block, rows] = np.rint(cosines)
+                self.factors[block, rows] = 2 * lengths[rows] * scale
+
+    def search(self, centered, values) -> None:
+        """Write the codes of rows.
+
+        Parameters
+        ----------
+        centered : ndarray of shape (n, n_features), float64
+            Rows less the offset.
+        values : ndarray of shape (n, n_blocks), uint8
+        """
+        gram = self.couplings, self.factors
+
+        def work(rows):
+            tables = affine(centered[rows], self.panels, self.squares)
+            tables = np.ascontiguousarray(tables)
+            _kernels.search_beam(tables, *gram, self.width, values[rows])
+
+        parts = list(row_chunks(len(values), 1, budget=ROWS))
+        map_in_threads(work, parts, min(count_threads(self.n_jobs), len(parts)))
