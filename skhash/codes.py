@@ -8,6 +8,7 @@ stand here and nowhere else.
 """
 
 from operator import index
+from string import hexdigits
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from skhash.utils.chunks import row_chunks
 
 __all__ = [
     "bits_to_signs",
+    "from_hex",
     "hamming_distances",
     "pack_bits",
     "signs_to_bits",
     "spherical_hamming_distances",
+    "to_hex",
     "unpack_bits",
 ]
 
@@ -207,6 +210,88 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
     """
     packed = check_packed(packed, n_bits)
     return np.unpackbits(packed, axis=1, count=n_bits, bitorder="big")
+
+
+def from_hex(strings) -> np.ndarray:
+    """Read codes that are written in hexadecimal, such as perceptual hashes.
+
+    Parameters
+    ----------
+    strings : array-like of shape (n,), str
+        Hexadecimal digits in upper or lower case, perhaps after ``0x``: as many in each
+        string, four bits a digit.
+
+    Returns
+    -------
+    packed : ndarray of shape (n, ceil(n_digits / 2)), uint8
+        The first digit is in the highest place of the first byte. If the number of
+        digits is odd, the last four bits are padding, 0.
+
+    Raises
+    ------
+    ValueError
+        If one is no such string, or not as long as the first; the message has the
+        string and its position.
+
+    See Also
+    --------
+    to_hex : The inverse.
+
+    Examples
+    --------
+    >>> from skhash.codes import from_hex
+    >>> from_hex(["ff01", "0xA0B1"])
+    array([[255,   1],
+           [160, 177]], dtype=uint8)
+    """
+    given = as_array(strings, dtype=object)
+    if given.ndim != 1:
+        raise ValueError(f"Hex strings are a list, got shape {given.shape}.")
+    texts = [str(one).lower().removeprefix("0x") for one in given]
+    n_digits = len(texts[0]) if texts else 2
+    are_right = [
+        isinstance(one, str) and 0 < len(text) == n_digits and not text.strip(hexdigits)
+        for one, text in zip(given, texts, strict=True)
+    ]
+    if not all(are_right):
+        place = are_right.index(False)
+        raise ValueError(
+            f"Each string must hold hexadecimal digits, {n_digits} as the first does; "
+            f"got {given[place]!r} at position {place}."
+        )
+    padding = "0" * (n_digits % 2)
+    packed = bytearray.fromhex("".join(text + padding for text in texts))
+    return np.frombuffer(packed, np.uint8).reshape(
+        len(texts), packed_width(4 * n_digits)
+    )
+
+
+def to_hex(packed) -> np.ndarray:
+    """Write packed codes in hexadecimal.
+
+    Parameters
+    ----------
+    packed : array-like of shape (n, n_bytes), uint8
+
+    Returns
+    -------
+    strings : ndarray of shape (n,), str
+        Two digits a byte, in lower case.
+
+    See Also
+    --------
+    from_hex : The inverse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.codes import to_hex
+    >>> to_hex(np.array([[255, 1], [160, 177]], dtype=np.uint8))
+    array(['ff01', 'a0b1'], dtype='<U4')
+    """
+    packed = check_packed(packed)
+    rows = [row.tobytes().hex() for row in packed]
+    return np.array(rows, dtype=f"<U{2 * packed.shape[1]}")
 
 
 def packed_to_words(packed: np.ndarray) -> np.ndarray:

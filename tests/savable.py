@@ -169,7 +169,7 @@ OTHER = {"fit", "fit_transform", "get_metadata_routing", "get_params", "load"}
 def use(estimator, whole, folder, without=()):
     """Call every public method of an estimator, with what fits `whole`."""
     names = {name for name in dir(estimator) if not name.startswith(("_", "set_"))}
-    changing = ["prepare", "remove", "compact", "partial_fit"]  # and so the last
+    changing = ["prepare", "remove", "compact", "partial_fit", "replace"]  # so the last
     for name in [*sorted(names - OTHER - {*changing}), *changing]:
         method = getattr(estimator, name, None)
         if inspect.ismethod(method) and name not in without:
@@ -186,11 +186,15 @@ def arguments(estimator, method):
     takes_codes = is_index or method == "inverse_transform"
     given = {"X": codes if takes_codes else X, "y": Y, "bits": codes, "codes": codes}
     given |= {"n_bits": 3, "expected_queries": 9}
-    if isinstance(estimator, neighbors.AsymmetricNeighbors) and method != "partial_fit":
+    takes_queries = method not in ("partial_fit", "replace")
+    if isinstance(estimator, neighbors.AsymmetricNeighbors) and takes_queries:
         given["X"] = X
-    if method == "remove":
+    if method in ("remove", "replace"):
         index = getattr(estimator, "index_", estimator)
         given["ids"] = index.ids_[index.live_][:2]
+    if method == "replace":  # others than were removed
+        given["ids"] = index.ids_[index.live_][2:4]
+        given |= {"X": given["X"][:2], "y": Y[:2]}
     if method == "partial_fit":
         given["ids"] = np.char.add(IDS, " more")
     return given

@@ -26,7 +26,7 @@ ALLOWED = {
     "losses": {"utils", "codes"},
     "networks": {"utils", "codes", "noise", "gradients"},
     "metrics": {"utils", "codes", "numerics"},
-    "datasets": {"utils"},
+    "datasets": {"utils", "persistence"},
     "base": {"utils", "codes", "numerics", "persistence"},
     "quantization": {"utils", "codes", "numerics", "persistence"},
     "training": {"utils", "codes", "persistence", "base"},
@@ -36,7 +36,7 @@ BELOW_METHODS = {*ALLOWED} - {"datasets", "metrics"}
 ALLOWED["linear"] = BELOW_METHODS
 ALLOWED["neural"] = BELOW_METHODS | {"linear", "metrics"}
 ALLOWED["classification"] = BELOW_METHODS
-ALLOWED["neighbors"] = {"utils", "codes", "numerics", "persistence"}
+ALLOWED["neighbors"] = {"utils", "codes", "numerics", "persistence", "datasets"}
 ALLOWED["distributed"] = {"utils", "codes", "neighbors"}
 ALLOWED["export"] = {"utils", "codes", "neighbors"}
 ESTIMATORS = {"persistence", "quantization", "neighbors", *METHODS}

@@ -14,12 +14,14 @@ from skhash.codes import (
     bits_to_signs,
     check_bits,
     check_packed,
+    from_hex,
     hamming_distances,
     pack_bits,
     packed_to_words,
     packed_width,
     signs_to_bits,
     spherical_hamming_distances,
+    to_hex,
     unpack_bits,
 )
 from skhash.utils.chunks import row_chunks
@@ -184,6 +186,50 @@ def test_signs_of_another_value_are_named(value):
     message = f"Signs must be -1 or +1, got {value}"
     with pytest.raises(ValueError, match=re.escape(message)):
         signs_to_bits(signs)
+
+
+@given(arrays(np.uint8, array_shapes(min_dims=2, max_dims=2)), st.data())
+def test_hexadecimal_is_that_of_python(packed, data):
+    expected = ["".join(f"{byte:02x}" for byte in row) for row in packed]
+    strings = to_hex(packed)
+    assert strings.tolist() == expected
+    forms = str, str.upper, "0x{}".format, "0X{}".format
+    written = [data.draw(st.sampled_from(forms))(one) for one in expected]
+    for given_strings in (strings, written, np.array(written, dtype=object)):
+        read = from_hex(given_strings)
+        assert read.dtype == np.uint8 and read.flags.writeable
+        np.testing.assert_array_equal(read, packed)
+    odd = from_hex([one[:-1] for one in expected])  # the last four bits are padding
+    np.testing.assert_array_equal(odd[:, :-1], packed[:, :-1])
+    np.testing.assert_array_equal(odd[:, -1], packed[:, -1] & 0xF0)
+
+
+def test_no_strings_are_no_codes():
+    assert from_hex([]).shape == (0, 1)
+    assert to_hex(np.zeros((0, 3), dtype=np.uint8)).dtype == "<U6"
+
+
+@each(
+    "strings, message",
+    [
+        (["ab", "abc"], "2 as the first does; got 'abc' at position 1"),
+        (["0xab", "abcd"], "2 as the first does; got 'abcd' at position 1"),
+        (["ab", "0x", "zz"], "got '0x' at position 1"),
+        (["ab", "cg"], "got 'cg' at position 1"),
+        (["ab", "a "], "got 'a ' at position 1"),
+        (["abcd", "a  d"], "got 'a  d' at position 1"),
+        (["ab", "x0xab"], "got 'x0xab' at position 1"),
+        (["a" * 2, "\uff11\uff12"], "at position 1"),
+        (["", ""], "got '' at position 0"),
+        ([b"ab"], "got b'ab' at position 0"),
+        ([12, "ab"], "got 12 at position 0"),
+        ("ab", r"shape \(\)"),
+        ([["ab"]], r"shape \(1, 1\)"),
+    ],
+)
+def test_strings_that_are_not_hexadecimal_are_named(strings, message):
+    with pytest.raises(ValueError, match=message):
+        from_hex(strings)
 
 
 @given(zeros_and_ones)

@@ -35,7 +35,7 @@ NO_CHART = (
 )
 
 
-def whole_page(result, image_shape, texts_of_rows, name, vectors, folder) -> str:
+def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
     """Return the page of a result; see `AuditResult.to_html`."""
     from skhash import __version__
 
@@ -50,7 +50,7 @@ def whole_page(result, image_shape, texts_of_rows, name, vectors, folder) -> str
     return _filled(
         "page.html",
         **_shared(result),
-        name=escape(name or vectors or "these vectors"),
+        name=escape(name or file[0] or "these vectors"),
         sortable=_read("sortable.js"),
         **_tiles(result),
         reason=_elements("li", [line.replace("+-", "±") for line in reasons]),
@@ -58,7 +58,7 @@ def whole_page(result, image_shape, texts_of_rows, name, vectors, folder) -> str
         examples=_examples(result, image_shape, texts_of_rows),
         steps="".join(
             f"<p>{escape(what)}</p><pre><code>{escape(code)}</code></pre>"
-            for what, code in _steps(result, vectors, folder)
+            for what, code in _steps(result, *file, folder)
         ),
         measured=_elements("p", [texts.how_measured(settings), *left_out]),
         version=__version__,
@@ -192,16 +192,17 @@ def _class_of(row, result) -> str:
 # Commands for the user's files
 
 
-def _steps(result, vectors, folder) -> list[tuple[str, str]]:
+def _steps(result, vectors, options, folder) -> list[tuple[str, str]]:
     """Return the next steps: the purpose, and the command or the Python code.
 
     vectors, folder : str or None
         The file of the vectors, and the folder of the saved encoder.
+    options : dict, those of `open_vectors`
     """
     lines, given, commands = [*result.imports], {}, []
     if folder is not None:
         vectors, path = vectors or "VECTORS.npy", f"{folder}/encoder"
-        reading, given = texts.reading_of(vectors)
+        reading, given = texts.reading_of(vectors, options)
         lines = [
             reading,
             "from sklearn.frozen import FrozenEstimator",
@@ -214,6 +215,7 @@ def _steps(result, vectors, folder) -> list[tuple[str, str]]:
         given |= {"X": "X", "encoder": "encoder"}
         if result.recommended.search == "hamming":
             words = ["skhash", "encode", path, vectors, "codes.npy", "--packed"]
+            words += texts.flags_of(options)
             commands = [("Or encode them for another engine:", texts.command(words))]
     lines += [f"search = {result.usage_of(**given)}"]
     lines += ["distances, positions = search.kneighbors(queries)"]

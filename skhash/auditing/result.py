@@ -151,7 +151,14 @@ class AuditResult:
         return cls(rows, best, reason, encoder, settings, skipped, alternatives)
 
     def to_html(
-        self, *, image_shape=None, texts=None, name=None, vectors=None, folder=None
+        self,
+        *,
+        image_shape=None,
+        texts=None,
+        name=None,
+        vectors=None,
+        folder=None,
+        options=None,
     ) -> str:
         """Return a page with the whole result, as the text of one HTML file.
 
@@ -173,6 +180,8 @@ class AuditResult:
         folder : str, default=None
             The folder of the saved ``encoder``, for the commands on the page; by
             default these fit it again.
+        options : dict, default=None
+            Those of `skhash.datasets.open_vectors` that the file needs.
 
         Returns
         -------
@@ -194,7 +203,8 @@ class AuditResult:
         >>> html.count("<img") > 10
         True
         """
-        return whole_page(self, image_shape, texts, name, vectors, folder)
+        file = vectors, options or {}
+        return whole_page(self, image_shape, texts, name, file, folder)
 
     def _repr_html_(self) -> str:
         return fragment(self)

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite
 
 from skhash.metrics import mean_average_precision_score
-from skhash.utils.arrays import as_array, check_array, check_readable, unit_rows
+from skhash.utils.arrays import as_array, as_readable, check_array, unit_rows
 
 # Rows to fit encoders on: more would only cost time.
 MAX_TRAIN_ROWS = 100_000
@@ -103,7 +103,7 @@ def as_rows(X):
     if sparse.issparse(X):
         return X.tocsr()
     if isinstance(X, np.ndarray):
-        return check_readable(X)
+        return as_readable(X)
     return check_array(X, ensure_all_finite=False)
 
 

@@ -110,17 +110,33 @@ def short(number: float, units=("", "k", "M", "G")) -> str:
     return f"{number:.3g}{unit}"
 
 
-def reading_of(path) -> tuple[str, dict[str, str]]:
+def reading_of(path, options) -> tuple[str, dict[str, str]]:
     """Return an import and Python code, for `AuditResult.usage_of`, to read vectors.
 
     path : str or None, for scikit-learn's digits
+    options : dict, those of `open_vectors`
     """
     if path is None:
         return "from sklearn.datasets import load_digits", {"X": "load_digits().data"}
     file = quoted(path)
     if path.lower().endswith(".npy"):
         return "import numpy as np", {"X": f"np.load({file})", "vectors": file}
+    for name, value in options.items():
+        file += f", {name}={value if value is True else quoted(value)}"
     return "from skhash.datasets import open_vectors", {"X": f"open_vectors({file})"}
+
+
+def flags_of(options) -> list[str]:
+    """Return options of `open_vectors` as words of a command.
+
+    Examples
+    --------
+    >>> from skhash.auditing.texts import flags_of
+    >>> flags_of({"column": "embedding", "keep_ids": True})
+    ['--column', 'embedding', '--keep-ids']
+    """
+    pairs = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
+    return [word for pair in pairs for word in pair if word is not True]
 
 
 def quoted(text) -> str:

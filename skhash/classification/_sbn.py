@@ -29,8 +29,8 @@ from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.arrays import (
     as_array,
     check_magnitude,
-    refusing_unreadable,
     validate_data,
+    with_readable,
 )
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
@@ -444,7 +444,7 @@ class SBNClassifier(
         network = self._network(self.det_statistics_)
         return DeterministicNetwork.of(network, self.classes_, self.mean_, self.scale_)
 
-    @refusing_unreadable
+    @with_readable
     def score(self, X, y, sample_weight=None) -> float:
         """Return the share of rows whose class is predicted.
 

@@ -11,7 +11,7 @@ from skhash.auditing import AuditResult, audit, texts
 from skhash.auditing.chart import FIGURE_SIZE, write
 from skhash.auditing.choices import ordered
 from skhash.auditing.page import check_image_shape
-from skhash.cli._checks import check_device, check_writable
+from skhash.cli._checks import check_device, check_writable, reading_options
 from skhash.cli._signals import Signals
 from skhash.cli._terminal import print_table, print_text
 from skhash.datasets import open_vectors
@@ -64,7 +64,7 @@ def _read(arguments):
             raise ValueError("--labels belong to VECTORS; name the file of these too.")
         X, y = load_digits(return_X_y=True)
         return X.astype(np.float32), y, "scikit-learn's digits"
-    X, y = open_vectors(path), None
+    X, y = open_vectors(path, **reading_options(arguments)), None
     if labels is not None:
         y = read_npy(labels)
         if y.shape[:1] != X.shape[:1]:
@@ -122,7 +122,7 @@ def _print(arguments, result: AuditResult, name) -> None:
         f"Store: {texts.stored(result)}.",
     ):
         print_text(line)
-    reading, given = texts.reading_of(arguments.vectors)
+    reading, given = texts.reading_of(arguments.vectors, reading_options(arguments))
     usage = f"search = {result.usage_of(**given)}"
     print("Use:", "; ".join([reading, *result.imports, usage]))  # to be copied
 
@@ -207,6 +207,7 @@ def _write_report(result: AuditResult, arguments, name: str) -> list[str]:
         name=name,
         vectors=arguments.vectors,
         folder=arguments.out,
+        options=reading_options(arguments),
     )
     _write_text(folder / "report.html", page)
     names = ["report.html", "report.json", f"{ENCODER}/"]
@@ -230,4 +231,5 @@ def _tell_report(names, arguments, result) -> None:
         print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
     words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
     words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
+    words += texts.flags_of(reading_options(arguments))
     print(f"Next: {texts.command(words)}")  # one line, to be copied

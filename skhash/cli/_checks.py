@@ -18,6 +18,12 @@ def check_device(name: str) -> None:
         raise ValueError(f"--device {name} cannot be used here: {error}") from error
 
 
+def reading_options(arguments) -> dict:
+    """Return what is given of the options of `open_vectors`."""
+    given = {name: getattr(arguments, name) for name in ("column", "name", "keep_ids")}
+    return {name: value for name, value in given.items() if value}
+
+
 def check_writable(folder: Path) -> None:
     """Raise ``ValueError`` unless files can be made in a folder, new ones in turn."""
     above = (path for path in (folder, *folder.parents) if os.path.lexists(path))

@@ -8,7 +8,7 @@ import numpy as np
 
 from skhash.auditing.rows import read_rows
 from skhash.base import BaseHasher
-from skhash.cli._checks import check_device, check_writable
+from skhash.cli._checks import check_device, check_writable, reading_options
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
@@ -25,7 +25,8 @@ def run_encode(arguments) -> None:
     path, packed = Path(arguments.codes), arguments.packed
     _check_target(path, Path(arguments.vectors))
     encoder = _load_encoder(arguments.encoder, arguments.device)
-    X, start = open_vectors(arguments.vectors), monotonic()
+    options, start = reading_options(arguments), monotonic()
+    X = open_vectors(arguments.vectors, **options)
     if X.shape[1] != encoder.n_features_in_:
         raise ValueError(
             f"{arguments.vectors} holds vectors of {X.shape[1]} numbers, but "

@@ -35,7 +35,10 @@ AUDIT_BEGINS = (
     "are measured. This takes {time}; the first time up to half a minute more, as code "
     "is compiled."
 )
-VECTORS_HELP = ".npy, .npz, .fvecs, .bvecs, .csv or .hdf5, one vector a row"
+VECTORS_HELP = (
+    ".npy, .npz, .safetensors, .parquet, .arrow, .fvecs, .fbin, .csv or .hdf5, one "
+    "vector a row"
+)
 # Length at which errors are cut: a parser's may quote the whole file.
 LONGEST_LINE = 1000
 
@@ -196,7 +199,7 @@ def _add_audit(commands):
     add("--texts", None, "a line of text a row: report.html shows some", metavar="FILE")
     whole = "print all rows of the table, not only the best of each size"
     parser.add_argument("--all", action="store_true", help=whole)
-    _add_output(parser, "print the recommendation alone", "print all of the result")
+    _add_shared(parser, "print the recommendation alone", "print all of the result")
     parser.set_defaults(run=_run_audit)
 
 
@@ -214,7 +217,7 @@ def _add_encode(commands):
     add("codes", metavar="CODES.npy", help="file to write")
     add("--packed", action="store_true", help=packed)
     add("--device", help=where)
-    _add_output(parser, "print errors only", "print a summary")
+    _add_shared(parser, "print errors only", "print a summary")
     parser.set_defaults(run=lambda arguments: _encode.run_encode(arguments))
 
 
@@ -241,8 +244,12 @@ def _add_warm(commands):
     parser.set_defaults(run=lambda arguments: _compile.main())
 
 
-def _add_output(parser, quiet, json):
-    add = parser.add_argument
+def _add_shared(parser, quiet, json):
+    """Add the options of `audit` and `encode`, for vectors and for output."""
+    add, ids = parser.add_argument, "do not leave out columns that count or name rows"
+    add("--column", metavar="NAME", help="the column of a .parquet or .arrow file")
+    add("--name", metavar="NAME", help="the array of a .safetensors, .npz or .hdf5")
+    add("--keep-ids", action="store_true", help=ids)
     add("--quiet", action="store_true", help=f"{quiet}, and show no progress")
     add("--json", action="store_true", help=f"{json} as JSON, for programs")
 

@@ -36,7 +36,8 @@ def parsing(failure: str):
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
-        reason = _short(str(error)) or type(error).__name__
+        text = " ".join(str(error).split())
+        reason = listed([text]) if text else type(error).__name__
         raise ValueError(f"{failure}: {reason}") from error
 
 

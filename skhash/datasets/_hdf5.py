@@ -1,11 +1,16 @@
 """HDF5 files of ann-benchmarks; h5py is imported when one is read."""
 
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
+from skhash.datasets import _damage
 from skhash.datasets._bundle import RetrievalData
-from skhash.datasets._damage import LARGEST_EXPANSION, PathLike, listed, parsing
+from skhash.datasets._damage import PathLike, listed, parsing
+from skhash.datasets._npz import is_matrix, name_of_vectors
+from skhash.utils.late import import_extra
 
 # Bytes that the HDF5 library cuts off a chunk with a checksum, whatever its size.
 CHECKSUM_BYTES = 4
@@ -68,40 +73,42 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     )
 
 
-def read_hdf5(path: PathLike, names: tuple[str, ...], optional: tuple[str, ...] = ()):
-    """Return data sets of an HDF5 file, and its attribute ``distance`` or None."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(
-            f"Reading {path} needs h5py, which is not installed: "
-            'pip install "scikit-hash[hdf5]"'
-        ) from error
+def read_hdf5(path: PathLike, names=(), optional=(), mmap=False):
+    """Return data sets of an HDF5 file, and its attribute ``distance`` or None.
+
+    Without names, it is that of the vectors; those in groups have names with slashes.
+    """
+    h5py = import_extra("h5py", f"Reading {path}", '"scikit-hash[hdf5]"')
     # Opened here first, since h5py's OSError for a missing file reads as for a bad one.
     with open(path, "rb"):
         pass
     with parsing(f"{path} cannot be read as HDF5"), h5py.File(path, "r") as file:
-        found = [name for name in file if _is_own_dataset(h5py, file, name)]
-        missing = [name for name in names if name not in found]
+        is_own = partial(_is_own_dataset, h5py, file)
+        if not names:
+            kinds = {name: is_own(name) and is_matrix(file[name]) for name in file}
+            names = (name_of_vectors(path, kinds, None, kinds.get),)
+        missing = [name for name in names if not is_own(name)]
         if missing:
             raise ValueError(
                 f"it has no data set {', '.join(missing)}, but "
-                f"{listed(sorted(found))}; links are not followed"
+                f"{listed(sorted(filter(is_own, file)))}; links are not followed"
             )
-        wanted = [*names, *(name for name in optional if name in found)]
+        wanted = [*names, *filter(is_own, optional)]
         distance = file.attrs.get("distance")
         distance = distance.decode() if isinstance(distance, bytes) else distance
-        return {name: _read_dataset(file[name]) for name in wanted}, distance
+        return {name: _read_dataset(file[name], mmap) for name in wanted}, distance
 
 
 def _is_own_dataset(h5py, file, name: str) -> bool:
     """Return whether a name is a data set, not a link, which may lead anywhere."""
-    is_own = file.get(name, getclass=True, getlink=True) is h5py.HardLink
+    above = accumulate(name.split("/"), "{}/{}".format)
+    links = [file.get(one, getclass=True, getlink=True) for one in above]
+    is_own = {*links} == {h5py.HardLink}
     return is_own and file.get(name, getclass=True) is h5py.Dataset
 
 
-def _read_dataset(dataset) -> np.ndarray:
-    """Read a data set of numbers, all of which lie in its file."""
+def _read_dataset(dataset, mmap) -> np.ndarray:
+    """Read or map a data set of numbers, all of which lie in its file."""
     name = dataset.name
     if dataset.external or dataset.is_virtual:
         raise ValueError(f"{name} lies in other files, which are not read; copy it")
@@ -110,11 +117,14 @@ def _read_dataset(dataset) -> np.ndarray:
     if dataset.fletcher32 and _smallest_chunk(dataset) < CHECKSUM_BYTES:
         raise ValueError(f"{name} has a chunk that is smaller than its checksum")
     held = dataset.id.get_storage_size()
-    if dataset.nbytes > LARGEST_EXPANSION * held:
+    if dataset.nbytes > _damage.LARGEST_EXPANSION * held:
         raise ValueError(
             f"{name} declares {dataset.nbytes:,} bytes of numbers, and the file holds "
             f"{held:,}"
         )
+    if mmap and dataset.id.get_offset() is not None:
+        place = dataset.id.get_offset(), dataset.shape
+        return np.memmap(dataset.file.filename, dataset.dtype, "r", *place)
     return np.asarray(dataset[()])
 
 

@@ -2,6 +2,7 @@
 
 import zipfile
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -12,24 +13,41 @@ CSR_PARTS = ("data", "indices", "indptr", "shape")
 VECTOR_NAMES = ("X", "vectors", "embeddings", "train", "arr_0")
 
 
-def open_npz(path: PathLike):
+def open_npz(path: PathLike, name: str | None = None):
     """Read the vectors of an ``.npz`` file: an array of a usual name, or a matrix."""
     with _opened(path) as saved:
         names = saved.files
-        if "format" in names or set(CSR_PARTS) <= set(names):
+        if name is None and ("format" in names or set(CSR_PARTS) <= set(names)):
             return _csr(path, saved)
-        for name in VECTOR_NAMES:
-            if name in names:
-                return _read_member(path, saved, name)
-        arrays = [_read_member(path, saved, name) for name in names]
-    matrices = [one for one in arrays if one.ndim == 2 and one.dtype.kind in "fiub"]
-    if len(matrices) != 1:
-        raise ValueError(
-            f"{path} holds {len(matrices)} matrices of numbers among its arrays "
-            f"({listed(names)}), so that it is not clear which one is "
-            f"meant: name it one of {', '.join(VECTOR_NAMES)}."
+        read = partial(_read_member, path, saved)
+        return read(
+            name_of_vectors(path, names, name, lambda one: is_matrix(read(one)))
         )
-    return matrices[0]
+
+
+def name_of_vectors(path: PathLike, names, name, is_matrix) -> str:
+    """Return which array has the vectors: the one named, a usual one, or the matrix.
+
+    is_matrix : callable
+        Says of a name whether its array is a matrix of numbers.
+    """
+    usual = VECTOR_NAMES if name is None else [name]
+    found = [one for one in usual if one in names][:1]
+    if name is None and not found:
+        found = [one for one in names if is_matrix(one)]
+    if len(found) != 1:
+        what = f"arrays named {name}" if name else "matrices of numbers"
+        raise ValueError(
+            f"{path} holds {len(found)} {what} among its arrays ({listed(names)}), "
+            "so that it is not clear which one is meant: pass name=NAME (--name), or "
+            f"name it one of {', '.join(VECTOR_NAMES)}."
+        )
+    return found[0]
+
+
+def is_matrix(array) -> bool:
+    """Return whether something like an array is a matrix of numbers."""
+    return array.ndim == 2 and array.dtype.kind in "fiub"
 
 
 def _csr(path: PathLike, saved):

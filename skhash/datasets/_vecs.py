@@ -15,52 +15,30 @@ from skhash.utils.chunks import row_chunks
 LARGEST_DIMENSION = 2**20
 
 
-def open_vecs(path: PathLike, dtype, mmap: bool) -> np.ndarray:
-    """Read or map the vectors of a file, whose components have this type."""
-    records = _map_records(path, np.dtype(dtype))
-    _check_dimensions(path, records)
-    # A copy drops the interleaved dimensions, and gives native byte order.
-    return records["values"] if mmap else np.array(records["values"], dtype=dtype)
-
-
-def _map_records(path, dtype: np.dtype) -> np.ndarray:
-    """Map a file as (dimension, values) records; nothing but the first is read."""
-    n_bytes = Path(path).stat().st_size
-    with open(path, "rb") as file:
-        head = file.read(4)
-    dimension = int.from_bytes(head, "little", signed=True)
-    if len(head) < 4:
+def map_vecs(path: PathLike, dtype: str) -> np.ndarray:
+    """Map the vectors of a file, whose components have this type."""
+    n_bytes, head = Path(path).stat().st_size, np.fromfile(path, "<i4", 1).tolist()
+    if not head or not 1 <= head[0] <= LARGEST_DIMENSION:
         raise ValueError(
-            f"{path} has {n_bytes} bytes, which are no vector: it is empty or "
-            "truncated."
+            f"{path} has {n_bytes} bytes and starts with the dimension {head}, where 1 "
+            f"to {LARGEST_DIMENSION} is expected: it is not a file of vectors, or is "
+            "truncated. A compressed file must be unpacked first."
         )
-    if not 1 <= dimension <= LARGEST_DIMENSION:
-        raise ValueError(
-            f"{path} starts with the dimension {dimension}, where 1 to "
-            f"{LARGEST_DIMENSION} is expected: it is not a file of vectors. A "
-            "compressed file must be unpacked first."
-        )
-    record = np.dtype(
-        [("dimension", "<i4"), ("values", dtype.newbyteorder("<"), (dimension,))]
-    )
+    record = np.dtype([("dimension", "<i4"), ("values", dtype, head)])
     if n_bytes % record.itemsize:
         raise ValueError(
             f"{path} has {n_bytes} bytes, which are not whole records of "
-            f"{record.itemsize} bytes (dimension {dimension}, {dtype}): it is "
+            f"{record.itemsize} bytes (dimension {head[0]}, {dtype}): it is "
             "truncated, or its components have another type."
         )
-    return np.memmap(path, dtype=record, mode="r")
-
-
-def _check_dimensions(path, records) -> None:
-    expected = records.dtype["values"].shape[0]
+    records = np.memmap(path, dtype=record, mode="r")
     # The last one first: most damage moves all that follows.
-    for rows in (slice(-1, None), *row_chunks(len(records), records.dtype.itemsize)):
+    for rows in (slice(-1, None), *row_chunks(len(records), record.itemsize)):
         dimensions = records["dimension"][rows]
-        wrong = np.flatnonzero(dimensions != expected)
+        wrong = dimensions[dimensions != head]
         if len(wrong):
             raise ValueError(
-                f"{path} has a vector of dimension {dimensions[wrong[0]]} where the "
-                f"first has {expected}: it is corrupt, or its components have another "
-                "type."
+                f"{path} has a vector of dimension {wrong[0]} where the first has "
+                f"{head[0]}: it is corrupt, or its components have another type."
             )
+    return records["values"]

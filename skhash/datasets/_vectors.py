@@ -6,17 +6,22 @@ import numpy as np
 
 from skhash.datasets._damage import PathLike
 from skhash.datasets._hdf5 import read_hdf5
+from skhash.datasets._mapped import map_bin, map_tensor
 from skhash.datasets._npy import read_npy
 from skhash.datasets._npz import VECTOR_NAMES, open_npz
-from skhash.datasets._vecs import open_vecs
+from skhash.datasets._tables import open_table, without_ids
+from skhash.datasets._vecs import map_vecs
 
 FORMATS = (
     f".npy, .npz (one matrix, or one named {', '.join(VECTOR_NAMES)}, or sparse CSR), "
-    ".fvecs, .bvecs, .ivecs, .csv, and .hdf5 or .h5 (data set 'train')"
+    ".fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .safetensors, .parquet, .arrow, "
+    ".feather, .csv, and .hdf5 or .h5"
 )
 
 
-def open_vectors(path: PathLike, *, mmap: bool = True):
+def open_vectors(
+    path: PathLike, *, mmap: bool = True, column=None, name=None, keep_ids: bool = False
+):
     """Open a file of vectors, one a row; its suffix says the format.
 
     Parameters
@@ -26,28 +31,41 @@ def open_vectors(path: PathLike, *, mmap: bool = True):
         * ``.npz``: an archive with one matrix, or with one that is named ``X``,
           ``vectors``, ``embeddings``, ``train`` or ``arr_0`` (the first of these that
           is there), or a sparse CSR matrix.
+        * ``.safetensors``, ``.hdf5``, ``.h5``: one matrix, or one with such a name.
+          Tensors of bfloat16 are read as float32. HDF5 needs h5py.
         * ``.fvecs``, ``.bvecs``, ``.ivecs``: vectors of float32, uint8 or int32, as
           SIFT1M, GIST1M and SIFT1B come, and their true neighbours. The dimensions of
           all of them are checked, which goes through the file once.
+        * ``.fbin``, ``.u8bin``, ``.i8bin``: vectors of float32, uint8 or int8, as in
+          big-ann-benchmarks.
+        * ``.parquet``, ``.arrow``, ``.feather``: a column of lists of numbers, of equal
+          length, or else all columns of numbers. They need pyarrow.
         * ``.csv``: numbers with commas between them; the first line may be a header.
-        * ``.hdf5``, ``.h5``: the data set ``train``; needs h5py.
     mmap : bool, default=True
-        Map ``.npy`` and ``vecs`` files: their rows stay on disk until
-        they are used, so a file may be larger than memory. Other formats are read
-        whole.
+        Map files that hold plain numbers: ``.npy``, ``vecs``, ``bin``, safetensors, and
+        HDF5 without chunks. Their rows stay on disk until they are used, so a file may
+        be larger than memory. Other formats are read whole.
+    column : str, default=None
+        The column of a Parquet, Arrow or Feather file.
+    name : str, default=None
+        The array of an ``.npz``, safetensors or HDF5 file.
+    keep_ids : bool, default=False
+        Whether to read columns of ids as numbers of the vectors. In ``.csv`` files and
+        columns of numbers, those are left out, with a warning, whose whole numbers
+        count the rows, or all differ in 100 rows or more.
 
     Returns
     -------
     X : ndarray or scipy.sparse.csr_array of shape (n, n_features)
-        With the type of the file; float32 for ``.csv``. A mapped array is read-only.
-        Values are not checked for NaN and infinity.
+        With the type of the file; float32 for ``.csv`` and columns of numbers. A mapped
+        array is read-only. Values are not checked for NaN and infinity.
 
     Raises
     ------
     ValueError
         If the suffix is unknown, or the file is damaged or holds no such matrix.
     ImportError
-        If the file is HDF5 and h5py is not installed.
+        If h5py or pyarrow is needed and not installed.
 
     Examples
     --------
@@ -63,21 +81,30 @@ def open_vectors(path: PathLike, *, mmap: bool = True):
            [2. , 3. ]], dtype=float32)
     """
     suffix = Path(path).suffix.lower()
+    if suffix in (".pt", ".pth"):
+        file, other = str(path), str(Path(path).with_suffix(".npy"))
+        raise ValueError(
+            f"{path} is a pickle of torch, which can run code. Convert it: np.save("
+            f"{other!r}, torch.load({file!r}, weights_only=True).float().numpy())"
+        )
     if suffix not in OPENERS:
         raise ValueError(
             f"{path} has the suffix {suffix!r}, which is not known. Vectors are read "
             f"from {FORMATS}."
         )
-    X = OPENERS[suffix](path, mmap)
+    name = column if name is None else name
+    if name is not None and suffix not in NAMED:
+        raise ValueError(f"{path} has no arrays or columns with names such as {name}.")
+    X = OPENERS[suffix](path, name, keep_ids)
     if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "fiub":
         raise ValueError(
             f"{path} holds an array of shape {X.shape} and dtype {X.dtype}; vectors "
             "are a matrix of real numbers, one a row, that is not empty."
         )
-    return X
+    return X if mmap or not isinstance(X, np.memmap) else np.array(X)
 
 
-def _open_csv(path: PathLike, mmap: bool) -> np.ndarray:
+def _open_csv(path: PathLike, name: None, keep_ids: bool) -> np.ndarray:
     # utf-8-sig skips the mark that spreadsheets put at the start of a file.
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -86,9 +113,8 @@ def _open_csv(path: PathLike, mmap: bool) -> np.ndarray:
             if n_header and not file.readline().strip():
                 raise ValueError("there is no row of numbers")
         _check_header(first)
-        return np.loadtxt(
+        X = np.loadtxt(
             path,
-            dtype=np.float32,
             delimiter=",",
             comments=None,
             skiprows=n_header,
@@ -99,6 +125,8 @@ def _open_csv(path: PathLike, mmap: bool) -> np.ndarray:
         raise ValueError(
             f"{path} cannot be read as comma-separated numbers: {error}"
         ) from error
+    names = first.split(",") if n_header else [f"column {i}" for i in range(X.shape[1])]
+    return without_ids(path, X, names, keep_ids)
 
 
 def _check_header(line: str) -> None:
@@ -124,17 +152,24 @@ def _are_numbers(line: str) -> bool:
         return False
 
 
-def _open_hdf5(path: PathLike, mmap: bool) -> np.ndarray:
-    return read_hdf5(path, ("train",))[0]["train"]
+def _open_hdf5(path: PathLike, name: str | None, keep_ids: bool) -> np.ndarray:
+    (X,) = read_hdf5(path, () if name is None else (name,), mmap=True)[0].values()
+    return X
 
 
+# Those whose arrays or columns have names; and of all, with the name and `keep_ids`.
+NAMED = (".npz", ".safetensors", ".hdf5", ".h5", ".parquet", ".arrow", ".feather")
 OPENERS = {
-    ".npy": read_npy,
-    ".npz": lambda path, mmap: open_npz(path),
-    ".fvecs": lambda path, mmap: open_vecs(path, np.float32, mmap),
-    ".bvecs": lambda path, mmap: open_vecs(path, np.uint8, mmap),
-    ".ivecs": lambda path, mmap: open_vecs(path, np.int32, mmap),
+    ".npy": lambda path, *_: read_npy(path, mmap=True),
+    ".npz": lambda path, name, _: open_npz(path, name),
+    ".safetensors": lambda path, name, _: map_tensor(path, name),
+    ".fvecs": lambda path, *_: map_vecs(path, "<f4"),
+    ".bvecs": lambda path, *_: map_vecs(path, "u1"),
+    ".ivecs": lambda path, *_: map_vecs(path, "<i4"),
+    ".fbin": lambda path, *_: map_bin(path, "<f4"),
+    ".u8bin": lambda path, *_: map_bin(path, "u1"),
+    ".i8bin": lambda path, *_: map_bin(path, "i1"),
     ".csv": _open_csv,
-    ".hdf5": _open_hdf5,
-    ".h5": _open_hdf5,
+    **dict.fromkeys((".hdf5", ".h5"), _open_hdf5),
+    **dict.fromkeys((".parquet", ".arrow", ".feather"), open_table),
 }

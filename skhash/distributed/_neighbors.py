@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.neighbors import HammingNeighbors, merge_neighbors
+from skhash.neighbors.store.rows import nearest_within, object_array
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import as_array
 
@@ -116,7 +117,9 @@ class ShardedNeighbors(BaseEstimator):
         self.n_features_in_ = shapes[0][1]
         return self
 
-    def kneighbors(self, X, n_neighbors=None, return_distance=True) -> Any:
+    def kneighbors(
+        self, X, n_neighbors=None, return_distance=True, *, radius=None
+    ) -> Any:
         """Find the codes nearest to each query.
 
         Parameters
@@ -127,6 +130,9 @@ class ShardedNeighbors(BaseEstimator):
             The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
+        radius : int, default=None
+            Finds only codes within this distance, inclusive, so that there may be fewer
+            than `n_neighbors`. The answer has the form of `radius_neighbors`.
 
         Returns
         -------
@@ -138,13 +144,14 @@ class ShardedNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer codes than `n_neighbors`.
+            If there are fewer codes than `n_neighbors`, and no `radius` is given.
         """
         import dask
 
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not isinstance(k, Integral) or not 1 <= k <= self.starts_[-1]:
+        most = self.starts_[-1] if radius is None else np.inf
+        if not isinstance(k, Integral) or not 1 <= k <= most:
             raise ValueError(
                 f"n_neighbors={k!r} neighbours were asked for, and there are "
                 f"{self.starts_[-1]} codes; ask for 1 to so many."
@@ -155,7 +162,10 @@ class ShardedNeighbors(BaseEstimator):
         answers = [search(*placed, X, k) for placed in self._placed_shards()]
         while len(answers) > 1:
             answers = [merge(answers[i : i + 8], k) for i in range(0, len(answers), 8)]
-        distances, positions = dask.compute(answers[0])[0]
+        found = distances, positions = dask.compute(answers[0])[0]
+        if radius is not None:
+            found = nearest_within(*found, k, radius)
+            distances, positions = map(object_array, found)
         return (distances, positions) if return_distance else positions
 
     def radius_neighbors(self, X, radius=None, return_distance=True) -> Any:

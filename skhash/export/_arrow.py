@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from skhash.export._source import import_engine, read_items, read_scoring, read_source
+from skhash.export._source import read_items, read_scoring, read_source
+from skhash.utils.late import import_extra
 
 # Bytes that a chunk of a column may have: the offsets of Arrow are 32 bits wide.
 _CHUNK_BYTES = 2**30
@@ -53,7 +54,7 @@ def to_arrow(codes, *, ids=None, n_bits=None) -> Any:
     >>> to_arrow(index).column_names  # doctest: +SKIP
     ['id', 'code']
     """
-    arrow = import_engine("pyarrow", "pyarrow")
+    arrow = import_extra("pyarrow", "This export", "pyarrow")
     packed, ids, n_bits = read_source(codes, ids, n_bits)
     width = packed.shape[1]
     kind, size = arrow.binary(width), max(1, _CHUNK_BYTES // width)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from skhash.export._bytes import reverse_bits
-from skhash.export._source import import_engine, read_source, whole_ids
+from skhash.export._source import read_source, whole_ids
+from skhash.utils.late import import_extra
 
 
 def to_faiss(codes, *, ids=None) -> Any:
@@ -42,7 +43,7 @@ def to_faiss(codes, *, ids=None) -> Any:
     >>> to_faiss(index).ntotal  # doctest: +SKIP
     3
     """
-    faiss = import_engine("faiss", "faiss-cpu")
+    faiss = import_extra("faiss", "This export", "faiss-cpu")
     packed, ids, _ = read_source(codes, ids)
     index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * packed.shape[1]))
     index.add_with_ids(np.ascontiguousarray(packed), whole_ids(ids, "faiss"))
@@ -83,7 +84,7 @@ def to_usearch(codes, *, ids=None, **parameters) -> Any:
     >>> len(to_usearch(index))  # doctest: +SKIP
     3
     """
-    usearch = import_engine("usearch.index", "usearch")
+    usearch = import_extra("usearch.index", "This export", "usearch")
     packed, ids, _ = read_source(codes, ids)
     ids = whole_ids(ids, "usearch")
     index = usearch.Index(

@@ -1,7 +1,5 @@
 """Sources of exports: live codes of an index or packed codes, and their decoder."""
 
-import importlib
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -125,13 +123,3 @@ def whole_ids(ids, engine):
             "export with ids=range(n) and keep your ids beside it."
         )
     return ids
-
-
-def import_engine(module, package):
-    """Import an optional package, or raise ``ImportError`` with the command."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ImportError(
-            f"This export needs {package}: pip install {package}"
-        ) from None

@@ -14,7 +14,7 @@ from skhash.neighbors._params import check_radius
 from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import CodeScorer, largest_score, to_distances
 from skhash.neighbors.store.decoder import METRICS, read_decoder
-from skhash.neighbors.store.rows import without_self
+from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
 from skhash.numerics._levels import ERROR_WEIGHT
 from skhash.persistence.schema import Plain
@@ -223,10 +223,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         n_neighbors=None,
         return_distance=True,
         *,
+        radius=None,
         exclude_self=False,
-        mask=None,
-        ids=None,
         return_ids=False,
+        **filters,
     ) -> Any:
         """Find the codes nearest to each query.
 
@@ -238,11 +238,16 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
+        radius : float, default=None
+            Finds only codes within this distance, inclusive, so that there may be fewer
+            than `n_neighbors`. The answer has the form of `radius_neighbors`.
         exclude_self : bool, default=False
             Whether row i of `X` is the vector of the code at position i, for all codes;
             each is left out of its answer.
-        mask, ids, return_ids
-            As in `HammingNeighbors.kneighbors`.
+        return_ids : bool, default=False
+            Whether to return ids in place of positions.
+        **filters
+            `mask`, `ids` and `exclude`, as in `HammingNeighbors.kneighbors`.
 
         Returns
         -------
@@ -257,13 +262,18 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         Raises
         ------
         ValueError
-            If there are fewer codes to find than `n_neighbors`.
+            If there are fewer codes to find than `n_neighbors`, and no `radius` is
+            given.
         """
         store = self._fitted_store()
-        selected = select(store, mask, ids)
-        k = self._check_n_neighbors(n_neighbors, exclude_self, selected.n, store.n)
-        parts = self._find("nearest", store, selected, X, exclude_self, k)
-        found = map(np.concatenate, zip(*parts, strict=True))
+        selected = select(store, **filters)
+        among = exclude_self, selected.n, store.n, radius
+        k = self._check_n_neighbors(n_neighbors, *among)
+        if radius is not None:
+            radius = self._largest_score(radius)
+        parts = self._find("nearest", store, selected, X, exclude_self, k, radius)
+        join = np.concatenate if radius is None else chained
+        found = map(join, zip(*parts, strict=True))
         return self._answer(store, found, return_distance, return_ids)
 
     def radius_neighbors(
@@ -273,9 +283,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return_distance=True,
         *,
         exclude_self=False,
-        mask=None,
-        ids=None,
         return_ids=False,
+        **filters,
     ) -> Any:
         """Find all codes within a distance of each query.
 
@@ -287,7 +296,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             The largest distance, inclusive. The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
-        mask, ids, return_ids
+        return_ids, **filters
             As in `kneighbors`.
 
         Returns
@@ -314,12 +323,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         (array([0., 1.]), array([2, 1]))
         """
         store = self._fitted_store()
-        selected = select(store, mask, ids)
-        radius = self.radius if radius is None else radius
-        check_radius(radius)
-        most = largest_score(radius, self.metric, CodeScorer.dtype)
+        selected = select(store, **filters)
+        most = self._largest_score(self.radius if radius is None else radius)
         parts = self._find("within", store, selected, X, exclude_self, most)
-        found = (list(chain.from_iterable(part)) for part in zip(*parts, strict=True))
+        found = map(chained, zip(*parts, strict=True))
         return self._answer(store, found, return_distance, return_ids)
 
     @property
@@ -336,10 +343,15 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             return store.nbytes
         return store.nbytes + sum(part.nbytes for part in lists[1:])
 
-    def _find(self, what, store, selected, X, exclude_self, reach):
+    def _largest_score(self, radius):
+        check_radius(radius)
+        return largest_score(radius, self.metric, CodeScorer.dtype)
+
+    def _find(self, what, store, selected, X, exclude_self, reach, most=None):
         """Search by `what`, "nearest" or "within"; yield answers for chunks of queries.
 
         reach : the number of neighbours, or the largest score
+        most : the largest score of the nearest, of which there are then at most `reach`
         """
         scorer, metric = self._scorer(store), self.metric
         X = X.tocsr() if sparse.issparse(X) else as_array(X)
@@ -351,7 +363,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         for rows in row_chunks(max(1, X.shape[0]), 48 * width):
             queries = scorer.read_queries(X[rows], "X")
             first = rows.start if exclude_self else None
-            found = find_among_all(what, scorer, queries, reach, selected, first)
+            found = find_among_all(what, scorer, queries, reach, selected, first, most)
             yield to_distances(found[0], metric), found[1]
 
     def _read_errors(self, X, errors, decoder):
@@ -380,7 +392,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         self.has_errors_ = errors is not None
         return self
 
-    def _add(self, X, y, ids, *, errors=None, vectors=None):
+    def _add(self, X, y, ids, *, errors=None, **options):
         if self.has_errors_ != (errors is not None):
             has = "errors" if self.has_errors_ else "no errors"
             raise ValueError(
@@ -388,7 +400,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 "partial_fit, or to none of them."
             )
         added = self._read_errors(X, errors, self._fitted_store().decoder)
-        return super()._add(X, y, ids, added=added, vectors=vectors)
+        return super()._add(X, y, ids, added=added, **options)
 
     def _scorer(self, store):
         decoder = store.decoder
@@ -408,14 +420,22 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return CodeScorer(store.decoder, store["blocks"], *options)
 
 
-def find_among_all(what, scorer, queries, reach, selected, first):
+def chained(parts):
+    """Return the items of some lists in one."""
+    return list(chain.from_iterable(parts))
+
+
+def find_among_all(what, scorer, queries, reach, selected, first, most=None):
     """Return scores and positions of the selected codes near each query.
 
     first : position of the first query's code, if each query is a fitted code that is
         left out of its answer, or else None
+    most : as of `AsymmetricNeighbors._find`
     """
     own, places, live = first is not None, selected.positions, selected.live
     some = scorer if places is None else scorer.among(places)
-    count = reach + own if what == "nearest" else reach
+    count = min(reach + own, selected.n) if what == "nearest" else reach
     found = as_lists(getattr(some, what)(queries, count, live), places)
+    if most is not None:
+        return nearest_within(*found, reach, most, first)
     return without_self(*found, first) if own else found

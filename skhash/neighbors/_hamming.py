@@ -6,7 +6,7 @@ from typing import Any, Self
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex, score_codes
 from skhash.neighbors._params import check_count
-from skhash.neighbors.store.rows import without_self
+from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.late import LateModule
@@ -83,8 +83,10 @@ class CodesMixin(GraphMixin):
         n_neighbors=None,
         return_distance=True,
         *,
+        radius=None,
         mask=None,
         ids=None,
+        exclude=None,
         return_ids=False,
     ) -> Any:
         """Find the codes nearest to each query.
@@ -98,11 +100,17 @@ class CodesMixin(GraphMixin):
             The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
+        radius : int or float, default=None
+            Finds only codes within this distance, inclusive, so that there may be fewer
+            than `n_neighbors`. The answer has the form of `radius_neighbors`.
         mask : array-like of shape (n_samples_fit_,), bool, default=None
             Finds only codes at positions where it is True.
         ids : array-like of shape (n_ids,), default=None
             Finds only codes with these ids, or at these positions where no ids were
             given. Those that are not in the index are passed over.
+        exclude : array-like of shape (n_ids,), default=None
+            Finds no codes with these ids, or at these positions. Those that are not in
+            the index are passed over.
         return_ids : bool, default=False
             Whether to return ids in place of positions.
 
@@ -118,8 +126,8 @@ class CodesMixin(GraphMixin):
         Raises
         ------
         ValueError
-            If there are fewer codes to find than `n_neighbors`, or `X` is None and
-            codes were removed since the last `compact`.
+            If there are fewer codes to find than `n_neighbors` and no `radius` is
+            given, or `X` is None and codes were removed since the last `compact`.
 
         Examples
         --------
@@ -133,10 +141,10 @@ class CodesMixin(GraphMixin):
         (array([[1]], dtype=int32), array([[1]]))
         """
         store = self._fitted_store()
-        selected = select(store, mask, ids)
+        selected = select(store, mask, ids, exclude)
         own = X is None
-        k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n)
-        found = self._find("nearest", store, selected, X, k + own)
+        k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n, radius)
+        found = self._find("nearest", store, selected, X, k + own, radius)
         return self._answer(store, found, return_distance, return_ids)
 
     def radius_neighbors(
@@ -147,6 +155,7 @@ class CodesMixin(GraphMixin):
         *,
         mask=None,
         ids=None,
+        exclude=None,
         return_ids=False,
     ) -> Any:
         """Find all codes within a distance of each query.
@@ -160,7 +169,7 @@ class CodesMixin(GraphMixin):
             In the unit of the distances, inclusive. The default is the parameter.
         return_distance : bool, default=True
             Whether to return the distances too.
-        mask, ids, return_ids
+        mask, ids, exclude, return_ids
             As in `kneighbors`.
 
         Returns
@@ -183,19 +192,24 @@ class CodesMixin(GraphMixin):
         """
         store = self._fitted_store()
         radius = self._check_radius(self.radius if radius is None else radius)
-        selected = select(store, mask, ids)
+        selected = select(store, mask, ids, exclude)
         found = self._find("within", store, selected, X, radius)
         return self._answer(store, found, return_distance, return_ids)
 
-    def _find(self, what, store, selected, X, reach):
+    def _find(self, what, store, selected, X, reach, radius=None):
         if X is None:
             queries = store.own_queries()
         else:
             queries = self._read_more_codes(X, store)
         if not len(queries):  # those of an index without codes
             return [], []
-        found = self._search_codes(what, store, selected, queries, reach)
-        return without_self(*found) if X is None else found
+        own = X is None
+        n_found = min(reach, selected.n) if what == "nearest" else reach
+        found = self._search_codes(what, store, selected, queries, n_found)
+        if radius is not None:
+            radius = self._check_radius(radius)
+            return nearest_within(*found, reach - own, radius, 0 if own else None)
+        return without_self(*found) if own else found
 
 
 class HammingNeighbors(CodesMixin, BaseIndex):

@@ -1,6 +1,7 @@
 """`HashedNeighbors`: vectors in, neighbours out."""
 
 from copy import copy
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, Self
@@ -20,7 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import pack_bits
-from skhash.neighbors._asymmetric import AsymmetricNeighbors
+from skhash.neighbors._asymmetric import AsymmetricNeighbors, chained
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
@@ -74,8 +75,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         needs `vectors`.
     vectors : bool or path-like, default=None
         The vectors that `rerank` compares. True keeps a copy of `X`, in memory and in
-        the saved search; a memory map stays on disk. A path names your own ``.npy``
-        file of the rows of `X`, which is read in place, and never copied.
+        the saved search; a memory map stays on disk. A path names your own file of the
+        rows of `X`, ``.npy`` or another that `skhash.datasets.open_vectors` maps, but
+        for HDF5. It is read in place, and never copied.
     index : HammingNeighbors or AsymmetricNeighbors, default=None
         It is cloned, and always holds packed codes. None stands for
         ``AsymmetricNeighbors()`` with a quantizer, and for ``HammingNeighbors()`` with
@@ -253,11 +255,33 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         if not hasattr(self, "index_"):
             return self.fit(X, y, ids=ids)
-        columns = self._columns(self.index_, self._scaled(X))
-        if self._has_vectors:
-            columns["vectors"] = read_vectors(X)
-        self.index_._add(columns.pop("X"), y, ids, **columns)
-        return self
+        return self._add(X, y, ids)
+
+    def replace(self, X, y=None, *, ids) -> Self:
+        """Replace the vectors with these ids by others, in one step.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The new vectors.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Their labels, if the vectors have labels, and only then.
+        ids : array-like of shape (n_samples,)
+            The ids of the vectors to replace, which the new ones keep.
+
+        Returns
+        -------
+        self : HashedNeighbors
+            The search with these vectors replaced, as by `HammingNeighbors.replace`.
+
+        Raises
+        ------
+        ValueError
+            If the search has no ids, or one of `ids` is not in it or occurs twice. Then
+            none is replaced.
+        """
+        check_is_fitted(self)
+        return self._add(X, y, ids, replaces=True)
 
     def remove(self, ids) -> Self:
         """Remove vectors: no search finds them any more.
@@ -312,8 +336,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             Whether to return the distances too.
         **question
             `exclude_self`, whether row i of `X` is the fitted vector at position i, for
-            all of them, and each is left out of its answer; `mask`, `ids` and
-            `return_ids`, as in `HammingNeighbors.kneighbors`.
+            all of them, and each is left out of its answer; `radius`, `mask`, `ids`,
+            `exclude` and `return_ids`, as in `HammingNeighbors.kneighbors`. A `radius`
+            limits the distances that are returned.
 
         Returns
         -------
@@ -328,7 +353,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer vectors to find than `n_neighbors`.
+            If there are fewer vectors to find than `n_neighbors`, and no `radius` is
+            given.
         """
         return self._find("nearest", X, n_neighbors, return_distance, **question)
 
@@ -347,7 +373,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return_distance : bool, default=True
             Whether to return the distances too.
         **question
-            As in `kneighbors`.
+            As in `kneighbors`, but for its `radius`.
 
         Returns
         -------
@@ -495,19 +521,27 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             .add(encoder=self.encoder, method_mapping=encoder)
         )
 
+    def _add(self, X, y, ids, **options):
+        columns = self._columns(self.index_, self._scaled(X))
+        if self._has_vectors:
+            columns["vectors"] = read_vectors(X)
+        self.index_._add(columns.pop("X"), y, ids, **columns, **options)
+        return self
+
     def _find(self, what, X, reach, return_distance, exclude_self=False, **question):
         """Ask the index by codes or by vectors; what : "nearest" or "within"."""
         if not hasattr(self, "index_"):
             check_is_fitted(self)  # takes as long as a small search
         check_params(self)
-        if X is None and by_decoder(self.index_):
-            X, exclude_self = self._own_vectors(), True
         if what == "nearest":
             reach = self.n_neighbors if reach is None else reach
         if self.rerank is not None:
             return self._rerank(
                 what, X, reach, return_distance, exclude_self, **question
             )
+        if X is None and by_decoder(self.index_):
+            X, exclude_self = self._own_vectors(self.index_._store), True
+            X = np.asarray(X)
         name = {"nearest": "kneighbors", "within": "radius_neighbors"}[what]
         asked, options = self._question(X, exclude_self)
         search = getattr(self.index_, name)
@@ -528,57 +562,66 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         reach,
         return_distance,
         exclude_self,
-        mask=None,
-        ids=None,
+        radius=None,
         return_ids=False,
+        **filters,
     ):
         """Compare the nearest codes by their vectors."""
-        index, store = self.index_, self.index_._store
+        index = copy(self.index_)  # another thread may change it meanwhile
+        store = index._store
         if not store.has("vectors"):
             raise ValueError(
                 f"rerank={self.rerank} compares vectors, and the search was fitted "
-                "without; fit it with vectors=True, or with the path of a .npy file."
+                "without; fit it with vectors=True, or with the path of a file."
             )
         if X is None:
-            X, exclude_self = self._own_vectors(), True
-        n_selected = select(store, mask, ids).n
+            X, exclude_self = self._own_vectors(store), True
+        n_selected, k = select(store, **filters).n, None
         if what == "nearest":
-            index._check_n_neighbors(reach, exclude_self, n_selected, store.n)
-            check_candidates(reach, self.rerank)
+            among = exclude_self, n_selected, store.n, radius
+            k = index._check_n_neighbors(reach, *among)
+            check_candidates(k, self.rerank)
         else:
-            reach = index.radius if reach is None else reach
-            check_radius(reach)
-            reach = largest_score(reach, self.metric, VectorScorer.dtype)
-        asked = self._codes_or_rows(X, exclude_self)
-        scorer = VectorScorer(store["vectors"], self.metric, self.n_jobs)
-        queries = scorer.read_queries(X, "X")
+            radius = index.radius if reach is None else reach
+        best = partial(smallest, k=k)
+        if radius is not None:
+            check_radius(radius)
+            most = largest_score(radius, self.metric, VectorScorer.dtype)
+            best = partial(within, radius=most)
         n_found = min(self.rerank + exclude_self, n_selected)
-        among, parts = smallest if what == "nearest" else within, []
-        for rows in row_chunks(len(queries), 48 * max(1, n_found)):
-            candidates = np.zeros((len(queries[rows]), 0), dtype=np.int64)
-            if n_found:
-                task = asked[rows], n_found, False
-                candidates = index.kneighbors(*task, mask=mask, ids=ids)
-            scores = scorer.score_candidates(queries[rows], candidates)
-            if exclude_self:
-                scores[self._left_out(candidates, rows.start)] = np.inf
-            scores, found = as_lists(among(scores, candidates, reach))
-            parts.append((to_distances(scores, self.metric), found))
-        if what == "nearest":
-            found = tuple(map(np.concatenate, zip(*parts, strict=True)))
+        parts = self._reranked(index, X, exclude_self, n_found, best, **filters)
+        scores, found = zip(*parts, strict=True)
+        if radius is None:
+            found = np.concatenate(scores), np.concatenate(found)
         else:
-            found = [sum(part, []) for part in zip(*parts, strict=True)]
+            found = [[row[:k] for row in chained(part)] for part in (scores, found)]
         return index._answer(store, found, return_distance, return_ids)
 
-    def _codes_or_rows(self, X, exclude_self):
-        """Return what the index is asked with for candidates."""
-        store = self.index_._store
+    def _reranked(self, index, X, exclude_self, n_found, best, **filters):
+        """Yield distances and positions of the best candidates, by their vectors.
+
+        X is read in chunks, as it may be in a file.
+        """
+        vectors, known = index._store["vectors"], None
         if exclude_self:
-            store.check_all_live()
-            check_consistent_length(X, store["vectors"])
-            if not by_decoder(self.index_):
-                return store.packed  # the codes of all fitted vectors are known
-        return self._question(X, False)[0]
+            index._store.check_all_live()
+            check_consistent_length(X, vectors)
+            if not by_decoder(index):
+                known = index._store.packed
+        scorer = VectorScorer(vectors, self.metric, self.n_jobs)
+        row_bytes = 48 * max(1, n_found) + 16 * vectors.shape[1]
+        for rows in row_chunks(max(1, np.shape(X)[0]), row_bytes):
+            some = as_rows(X, rows)
+            queries = scorer.read_queries(some, "X")
+            candidates = np.zeros((len(queries), 0), dtype=np.int64)
+            if n_found:
+                asked = self._question(some, False)[0] if known is None else known[rows]
+                candidates = index.kneighbors(asked, n_found, False, **filters)
+            scores = scorer.score_candidates(queries, candidates)
+            if exclude_self:
+                scores[self._left_out(candidates, rows.start)] = np.inf
+            scores, found = as_lists(best(scores, candidates))
+            yield to_distances(scores, self.metric), found
 
     def _left_out(self, candidates, first):
         """Return which candidates are no neighbours of the fitted vectors from `first`.
@@ -591,16 +634,15 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         itself[without, -1:] = candidates.shape[1] > self.rerank
         return itself
 
-    def _own_vectors(self):
-        """Return all fitted vectors, as queries."""
-        store = self.index_._store
+    def _own_vectors(self, store):
+        """Return all fitted vectors, as queries; they may be in a file."""
         if not store.has("vectors"):
             raise ValueError(
                 "X=None asks for the neighbours of the fitted vectors, and they are "
                 "not kept; pass them, kneighbors(X, exclude_self=True)."
             )
         store.check_all_live()
-        return np.asarray(store["vectors"])
+        return store["vectors"]
 
     @property
     def _has_vectors(self):
@@ -618,7 +660,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             raise ValueError(
                 f"rerank={self.rerank!r} and vectors={self.vectors!r}: how many codes "
                 "are compared by their vectors, and these, are given together. Set "
-                "vectors=True, or to the path of a .npy file of X, or leave out both."
+                "vectors=True, or to the path of a file of X, or leave out both."
             )
         own = getattr(self.index, "metric", "euclidean")
         if own not in ("euclidean", self.metric):
@@ -765,8 +807,9 @@ def quantizer_of(encoder):
 
 
 def as_rows(X, rows):
-    """Return some rows of an array, a frame or a list."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    """Return some rows of an array, a frame, a list or a file."""
+    some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return np.asarray(some) if isinstance(some, KeptFile) else some
 
 
 def are_same(own, given):

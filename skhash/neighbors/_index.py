@@ -55,15 +55,22 @@ class BaseIndex(BaseEstimator):
         self._store = store
         return self
 
-    def _add(self, X, y, ids, *, added=None, vectors=None):
-        """Append the codes `X`."""
+    def _add(self, X, y, ids, *, added=None, vectors=None, replaces=False):
+        """Append the codes `X`; `replaces` : in place of those with the same ids."""
         store = self._fitted_store()
+        if replaces and (ids is None or store["ids"] is None):
+            raise ValueError(
+                "replace finds codes by their ids: give ids here, and to fit and every "
+                "partial_fit before."
+            )
         packed = self._read_more_codes(X, store)
         columns = {"y": read_labels(X, y), "ids": read_ids(ids, X), "vectors": vectors}
         for name, new in columns.items():
             check_column_fits(name, store[name], new)
         if ids is not None:
             check_same_kind(store["ids"], columns["ids"])
+        if replaces:
+            store = _without(store, columns["ids"], "replaced")
         if store.decoder is not None:
             keys = store.decoder.keys(packed, added)
             store, columns["levels"] = store.with_levels(keys)
@@ -126,19 +133,49 @@ class BaseIndex(BaseEstimator):
         (array([[1]], dtype=int32), array([['b']], dtype='<U1'))
         """
         check_is_fitted(self)
-        store = self._store
         if ids is None:
             raise ValueError("remove needs the ids of codes, got None.")
-        ids = read_ids(ids)
-        positions = store.find(ids)
-        missing = ids[positions < 0]
-        if len(missing):
-            what = "at position" if store["ids"] is None else "with the id"
-            raise ValueError(
-                f"There is no code {what} {missing[0].item()!r}; nothing was removed."
-            )
-        self._store = store.remove(positions)
+        self._store = _without(self._store, read_ids(ids), "removed")
         return self
+
+    def replace(self, X, y=None, *, ids, **columns) -> Self:
+        """Replace the codes with these ids by others, in one step.
+
+        Another thread finds the codes from before or the new ones, and never neither.
+        The new codes take positions behind all others, as if the ones before had been
+        removed and the new ones added.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            The new codes, in the format of `fit`.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Their labels, if the codes have labels, and only then.
+        ids : array-like of shape (n_samples,)
+            The ids of the codes to replace, which the new ones keep.
+        **columns
+            `errors`, as in `AsymmetricNeighbors.partial_fit`.
+
+        Returns
+        -------
+        self : object
+            The index with these codes replaced.
+
+        Raises
+        ------
+        ValueError
+            If the index has no ids, or one of `ids` is not in it or occurs twice, or
+            the codes do not fit those before. Then none is replaced.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(n_neighbors=1)
+        >>> index = index.fit([[0, 0], [0, 1], [1, 1]], ids=["a", "b", "c"])
+        >>> index.replace([[1, 1]], ids=["a"]).kneighbors([[0, 0]], return_ids=True)
+        (array([[1]], dtype=int32), array([['b']], dtype='<U1'))
+        """
+        return self._add(X, y, ids, replaces=True, **columns)
 
     def compact(self) -> Self:
         """Free the memory of removed codes; the others move up to fill the gaps.
@@ -309,15 +346,16 @@ class BaseIndex(BaseEstimator):
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _check_n_neighbors(self, n_neighbors, own, n_found, n):
+    def _check_n_neighbors(self, n_neighbors, own, n_found, n, radius=None):
         """Return how many neighbours to find among `n_found` codes of `n`.
 
         own : whether queries are the fitted codes, each left out of its answer
+        radius : if given, there may be fewer of them
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check_count("n_neighbors", k, least=1)
         available = n_found - own
-        if k > available:
+        if k > available and radius is None:
             themselves = " besides the query itself" if own else ""
             raise ValueError(
                 f"n_neighbors={k} neighbours were asked for, but there are only "
@@ -354,6 +392,18 @@ def score_codes(index, queries, y):
     store = _labelled_store(index).compact()
     sides = queries, store.packed, y, store["y"]
     return mean_average_precision_score(*sides, packed=True)
+
+
+def _without(store, ids, action):
+    """Return a store in which the codes with these ids are removed, or raise."""
+    positions = store.find(ids)
+    missing = ids[positions < 0]
+    if len(missing):
+        what = "at position" if store["ids"] is None else "with the id"
+        raise ValueError(
+            f"There is no code {what} {missing[0].item()!r}; nothing was {action}."
+        )
+    return store.remove(positions)
 
 
 def score_search(search, index, X, y, most=None):

@@ -1,14 +1,19 @@
 """Pairs of near codes, and the groups that they form."""
 
 from numbers import Integral, Real
-from string import hexdigits
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from skhash.codes import check_packed, pack_bits, packed_to_words, packed_width
+from skhash.codes import (
+    check_packed,
+    from_hex,
+    pack_bits,
+    packed_to_words,
+    packed_width,
+)
 from skhash.neighbors._params import check_count
 from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.equal_codes import EqualCodes
@@ -95,9 +100,19 @@ def radius_pairs(
     return np.concatenate(distances), np.concatenate(pairs)
 
 
-@validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
+@validate_params(
+    _CONSTRAINTS | {"priority": ["array-like", None]},
+    prefer_skip_nested_validation=True,
+)
 def duplicate_groups(
-    codes, radius, *, metric="hamming", packed=False, return_distance=False, n_jobs=None
+    codes,
+    radius,
+    *,
+    metric="hamming",
+    packed=False,
+    priority=None,
+    return_distance=False,
+    n_jobs=None,
 ) -> Any:
     """Group codes connected by chains of near pairs.
 
@@ -116,6 +131,9 @@ def duplicate_groups(
         The distance, as of `HammingNeighbors` or `JaccardNeighbors`.
     packed : bool, default=False
         The format of `codes`.
+    priority : array-like of shape (n,), default=None
+        Numbers, dates or strings: of each group, keep the code with the largest, or the
+        first of several. None keeps the first code.
     return_distance : bool, default=False
         Whether to return the distances too.
     n_jobs : int, default=None
@@ -124,17 +142,20 @@ def duplicate_groups(
     Returns
     -------
     distances : ndarray of shape (n,), int32 or float64
-        The distance of each code from the first of its group. Only if
+        The distance of each code from the one that its group keeps. Only if
         `return_distance`.
     groups : ndarray of shape (n,), int64
         The number of each code's group. Groups are numbered from 0 on in the order of
         their first codes; a code without neighbours is a group by itself.
+    kept : ndarray of shape (n_groups,), int64
+        The position of the code that each group keeps. Only if `priority` is given.
 
     Raises
     ------
     ValueError
         If the codes hold something else than 0 and 1, or, packed, are not ``uint8``;
-        if hashes are neither hex strings of one length nor integers of at least 0.
+        if hashes are neither hex strings of one length nor integers of at least 0; if
+        `priority` has another length than the codes, or holds NaN.
 
     See Also
     --------
@@ -159,6 +180,13 @@ def duplicate_groups(
     >>> np.unique(groups, return_index=True)[1]
     array([0, 1])
 
+    The largest of each group, and those that are left:
+
+    >>> codes, sizes = [[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 1, 1]], [10, 20, 30, 20]
+    >>> groups, kept = duplicate_groups(codes, 1, priority=sizes)
+    >>> kept, np.delete(np.arange(4), kept)
+    (array([2, 1]), array([0, 3]))
+
     Perceptual hashes of images:
 
     >>> duplicate_groups(["ffd8", "03a1", "ffd9"], radius=2, return_distance=True)
@@ -176,16 +204,33 @@ def duplicate_groups(
     # Numbers by first appearance.
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
     groups = np.argsort(np.argsort(first))[groups][equal.numbers()]
+    kept = _best(groups, priority)
+    more = () if priority is None else (kept,)
     if not return_distance:
-        return groups
-    firsts = words[np.unique(groups, return_index=True)[1]]
+        return (groups, *more) if more else groups
+    firsts = words[kept]
     distances = np.empty(len(words), dtype=_TYPES[metric])
     for rows in row_chunks(len(words), 2 * words.shape[1] * words.itemsize):
         some, first = words[rows], firsts[groups[rows]]
         distances[rows] = np.bitwise_count(some ^ first).sum(axis=1)
         if metric == "jaccard":
             distances[rows] /= np.maximum(np.bitwise_count(some | first).sum(axis=1), 1)
-    return distances, groups
+    return distances, groups, *more
+
+
+def _best(groups, priority):
+    """Return the first code of largest priority in each group."""
+    if priority is None:
+        return np.unique(groups, return_index=True)[1]
+    priority = as_array(priority)
+    if priority.shape != groups.shape or (priority != priority).any():
+        raise ValueError(
+            f"priority must be {len(groups)} values without NaN, one a code, got shape "
+            f"{priority.shape}."
+        )
+    ranks = np.unique(priority, return_inverse=True)[1]
+    order = np.lexsort((-ranks, groups))
+    return order[np.unique(groups[order], return_index=True)[1]]
 
 
 def _batches(blocks, size):
@@ -210,26 +255,16 @@ def _words(codes, packed):
 
 def _read_hashes(hashes):
     """Return packed codes of hex strings of one length, or of integers."""
-    if not hashes:
-        return np.empty((0, 1), dtype=np.uint8)
-    if all(isinstance(one, str) and 0 < len(one) == len(hashes[0]) for one in hashes):
-        n_bytes = packed_width(4 * len(hashes[0]))
-        digits = "".join(one.zfill(2 * n_bytes) for one in hashes)
-    elif all(_is_whole(one) and one >= 0 for one in hashes):
+    if hashes and all(_is_whole(one) and one >= 0 for one in hashes):
         integers = list(map(int, hashes))  # those of NumPy too
         n_bytes = packed_width(max(1, *map(int.bit_length, integers)))
-        digits = "".join(f"{one:0{2 * n_bytes}x}" for one in integers)
-    else:
+        hashes = [f"{one:0{2 * n_bytes}x}" for one in integers]
+    elif not all(isinstance(one, str) for one in hashes):
         raise ValueError(
             "Hashes are hex strings of one length, or integers of at least 0, got "
             f"{hashes[:2]}...; of signed 64-bit integers pass hashes.view(np.uint64)."
         )
-    try:
-        codes = np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)
-        return codes.reshape(len(hashes), n_bytes)
-    except ValueError:  # bytes are missing where a hash has spaces
-        wrong = next(one for one in hashes if not set(hexdigits).issuperset(one))
-        raise ValueError(f"Hashes are of hexadecimal digits, got {wrong!r}.") from None
+    return from_hex(hashes)
 
 
 def _is_whole(one):

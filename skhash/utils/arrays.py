@@ -1,8 +1,8 @@
 """Validation of given arrays, which refuses masked ones.
 
 NumPy and scikit-learn drop a mask silently, and would compute with the values behind
-it. So all input becomes arrays here. The functions wrap scikit-learn's of the same
-names, which nothing else in skhash imports.
+it. NumPy does not know bfloat16 either. So all input becomes arrays here. The functions
+wrap scikit-learn's of the same names, which nothing else in skhash imports.
 """
 
 from functools import wraps
@@ -26,27 +26,25 @@ SMALLEST_VALUE, LARGEST_VALUE = 1e-15, 1e15
 ORDINARY_EXPONENT = 10
 
 
-def check_readable(array):
-    """Return `array`, or raise an error if NumPy would drop its mask or not read it."""
+def as_readable(array):
+    """Return `array`, tensors of bfloat16 or float8 as float32; refuse masked ones."""
     if isinstance(array, np.ma.MaskedArray):
         raise ValueError(
             "A masked array would lose its mask here; pass array.filled(...), or only "
             "the rows that are whole."
         )
     dtype = str(getattr(array, "dtype", ""))
-    if dtype.startswith(("torch.bfloat16", "torch.float8")):
-        raise TypeError(f"NumPy cannot read a tensor of {dtype}; pass tensor.float().")
-    return array
+    is_wider = dtype.startswith(("torch.bfloat16", "torch.float8"))
+    return array.float() if is_wider else array
 
 
-def refusing_unreadable(function):
-    """Wrap a function so that it raises for masked arguments, and for bfloat16."""
+def with_readable(function):
+    """Wrap a function so that its arguments are those of `as_readable`."""
 
     @wraps(function)
     def checked(*args, **kwargs):
-        for value in (*args, *kwargs.values()):
-            check_readable(value)
-        return function(*args, **kwargs)
+        kwargs = {name: as_readable(value) for name, value in kwargs.items()}
+        return function(*map(as_readable, args), **kwargs)
 
     return checked
 
@@ -96,11 +94,11 @@ def in_numpy(function):
     return checked
 
 
-as_array = refusing_unreadable(np.asarray)
-check_array = refusing_unreadable(keeping_float64(in_numpy(_check_array), 0))
-check_sample_weight = refusing_unreadable(_sklearn.check_sample_weight)
-column_or_1d = refusing_unreadable(in_numpy(_column_or_1d))
-validate_data = refusing_unreadable(keeping_float64(in_numpy(_validate_data), 1))
+as_array = with_readable(np.asarray)
+check_array = with_readable(keeping_float64(in_numpy(_check_array), 0))
+check_sample_weight = with_readable(_sklearn.check_sample_weight)
+column_or_1d = with_readable(in_numpy(_column_or_1d))
+validate_data = with_readable(keeping_float64(in_numpy(_validate_data), 1))
 
 
 def validate_rows(estimator, X, *, all_finite=True, **options):

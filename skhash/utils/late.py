@@ -26,6 +26,17 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
+def import_extra(module, action, package):
+    """Import an optional library, or raise ``ImportError`` with what installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        raise ImportError(
+            f"{action} needs {library}, which is not installed: pip install {package}"
+        ) from error
+
+
 class LateModule:
     """A stand-in for a slow module, which is imported at its first use.
 

@@ -10,6 +10,8 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
+from html import unescape
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -137,6 +139,11 @@ def words_of(line):
     """Return the words of a printed command, as the system's shell splits it."""
     line = line.replace("\\", "\\\\") if sys.platform == "win32" else line
     return shlex.split(line)
+
+
+def run_with_warning(run, words):
+    with pytest.warns(UserWarning, match="left out column 0, .*--keep-ids"):
+        return run(*words)[1]
 
 
 def names_in(folder):
@@ -393,6 +400,39 @@ class TestOut:
         assert len(named) == 6 and named < shown
         assert "<img" not in html  # texts say more
         assert "skhash encode report/encoder X.npy codes.npy --packed" in html
+
+    @pytest.mark.parametrize("options", [["--name", "it's"], ["--keep-ids"], []])
+    def test_printed_lines_read_what_was_measured(self, run, X, options):
+        """Whichever array or columns of the file that was."""
+        if "--name" in options:
+            name, expected = "X.npz", X
+            np.savez(name, **{"X": -X[:, 1:], options[1]: X})
+        else:
+            name, expected = "X.csv", np.hstack([np.arange(N)[:, None], X])
+            np.savetxt(name, expected, "%.9g", ",")
+            expected = expected if options else X
+        read = ("audit", name, "--out", "report", *options, *FAST)
+        output = run(*read)[1] if options else run_with_warning(run, read)
+        lines = output.splitlines()
+        (use,) = [one for one in lines if one.startswith("Use: ")]
+        (encode,) = [one for one in lines if one.startswith("Next: ")]
+        words = words_of(encode.removeprefix("Next: "))
+        html = unescape(Path("report", "report.html").read_text())
+        assert use.partition("open_vectors(")[2].partition(")")[0] in html
+        assert command(words) in html
+        for words_of_command in (use, words):
+            with warnings.catch_warnings(action="ignore"):
+                if words_of_command is use:
+                    names = {}
+                    exec(use.removeprefix("Use: "), names)
+                    n_columns = names["search"].n_features_in_
+                else:
+                    assert run(*words[1:])[0] == 0
+                    n_columns = skhash.load("report/encoder").n_features_in_
+            assert n_columns == expected.shape[1]
+        encoder = skhash.load("report/encoder")
+        codes = encoder.transform_packed(expected.astype(np.float32))
+        np.testing.assert_array_equal(np.load("codes.npy"), codes)
 
     def test_without_matplotlib_there_is_no_picture(self, run, X, no_import):
         no_import("matplotlib")

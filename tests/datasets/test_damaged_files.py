@@ -1,6 +1,7 @@
 """A reader reads any file, or raises one clear ValueError."""
 
 import io
+import json
 import random
 import struct
 import tracemalloc
@@ -65,6 +66,45 @@ def csv():
     return "\n".join(",".join(f"{value:g}" for value in row) for row in X).encode()
 
 
+def fbin(rows):
+    return struct.pack("<II", *rows.shape) + rows.tobytes()
+
+
+def safetensors(**tensors):
+    header, content = {}, b""
+    for name, (kind, array) in tensors.items():
+        place = [len(content), len(content) + array.nbytes]
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": place}
+        content += array.tobytes()
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content
+
+
+def table(write, **columns):
+    arrow = pytest.importorskip("pyarrow")
+    file = io.BytesIO()
+    write(arrow, file, arrow.table(columns))
+    return file.getvalue()
+
+
+def parquet(arrow, file, table):
+    pytest.importorskip("pyarrow.parquet").write_table(table, file)
+
+
+def ipc_file(arrow, file, table):
+    with arrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def ipc_stream(arrow, file, table):
+    with arrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def tables(write):
+    return [table(write, v=list(X)), table(write, a=X[:, 0], b=X[:, 1])]
+
+
 # For each format: the suffix of its files, whole ones, and what reads them.
 FORMATS = {
     "npy": (".npy", lambda: [npy(X), npy(X.T.astype(">f8"))], [open_vectors]),
@@ -77,6 +117,18 @@ FORMATS = {
     "bvecs": (".bvecs", lambda: [vecs(X.astype("u1"))], [open_vectors]),
     "ivecs": (".ivecs", lambda: [vecs(X.astype("i4"))], [open_vectors]),
     "csv": (".csv", lambda: [csv(), b"a,b,c,d,e\n" + csv()], [open_vectors]),
+    "fbin": (".fbin", lambda: [fbin(X)], [open_vectors]),
+    "u8bin": (".u8bin", lambda: [fbin(X.astype("u1"))], [open_vectors]),
+    "safetensors": (
+        ".safetensors",
+        lambda: [
+            safetensors(a=("F32", X), b=("I64", np.arange(3))),
+            safetensors(a=("BF16", X.astype("u2"))),
+        ],
+        [open_vectors],
+    ),
+    "parquet": (".parquet", lambda: tables(parquet), [open_vectors]),
+    "arrow": (".arrow", lambda: tables(ipc_file) + tables(ipc_stream), [open_vectors]),
     "hdf5": (".hdf5", lambda: [hdf5(ann)], [open_vectors, read_ann_hdf5]),
 }
 
@@ -313,3 +365,79 @@ def test_a_distance_in_hdf5_that_is_no_word(tmp_path):
     (tmp_path / "bad.hdf5").write_bytes(hdf5(fill))
     message = error_of(read_ann_hdf5, tmp_path / "bad.hdf5")
     assert "the attribute 'distance' is array([0, 1, 2])" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (safetensors(a=("F32", X)) + b"\0", "declares"),
+        (safetensors(a=("F32", X), b=("U8", np.zeros(9, "u1")))[:-1], "declares"),
+        (safetensors(a=("F64", X)), "length is greater than file size"),
+        (safetensors(a=("F16", X)), r"a has shape \(12, 5\) in 240 bytes"),
+        (safetensors(a=("I4", X)), "a is of type I4; save it as float32"),
+        (safetensors(a=("F32", X)).replace(b"[0, 240]", b"[-8,240]"), "a has shape"),
+        (safetensors(), "bad.safetensors cannot be read as safetensors"),
+        (struct.pack("<Q", 2**40) + b"{}", "truncated, or of another format"),
+    ],
+)
+def test_tensors_that_do_not_lie_where_they_should(tmp_path, content, message):
+    path = tmp_path / "bad.safetensors"
+    path.write_bytes(content)
+    for mmap in (True, False):
+        with pytest.raises(ValueError, match=message):
+            open_vectors(path, mmap=mmap)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_no_vectors_behind_their_shape(tmp_path, shape):
+    (tmp_path / "bad.fbin").write_bytes(struct.pack("<II", *shape))
+    with pytest.raises(ValueError, match="bad.fbin has 8 bytes"):
+        open_vectors(tmp_path / "bad.fbin")
+
+
+def test_lists_that_lie_beyond_their_numbers(tmp_path):
+    """pyarrow would read what lies behind them, or end the process."""
+    offsets = np.arange(0, 61, 5, dtype="<i4")
+    content = table(ipc_file, v=list(X))
+    assert content.count(offsets.tobytes()) == 1
+    offsets += 1000
+    changed = content.replace(
+        np.arange(0, 61, 5, dtype="<i4").tobytes(), offsets.tobytes()
+    )
+    (tmp_path / "bad.arrow").write_bytes(changed)
+    with pytest.raises(ValueError, match="bad.arrow cannot be read as a table"):
+        open_vectors(tmp_path / "bad.arrow")
+
+
+def test_parquet_that_declares_more_rows_than_it_has(tmp_path):
+    """Its number of rows stands in the footer twice, in all and by group."""
+    reader = pytest.importorskip("pyarrow.parquet").ParquetFile
+    path, content = tmp_path / "bad.parquet", table(parquet, a=X[:, 0], b=X[:, 1])
+    n_found = 0
+    for place in range(len(content) - 9, 0, -1):
+        if content[place] != 24:  # 12, as such numbers are coded
+            continue
+        path.write_bytes(content[:place] + b"\x1a" + content[place + 1 :])
+        try:
+            metadata = reader(path).metadata
+            groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        except (OSError, ValueError):
+            continue
+        if metadata.num_rows == 13 and [one.num_rows for one in groups] == [12]:
+            n_found += 1
+            with pytest.raises(ValueError, match="it declares 13 rows, and has 12"):
+                open_vectors(path)
+    assert n_found == 1
+
+
+def test_a_group_of_hdf5_that_leads_elsewhere(tmp_path):
+    def fill(h5py, saved):
+        saved["own/train"] = X
+        saved["group"] = h5py.ExternalLink(str(tmp_path / "other.hdf5"), "/")
+
+    (tmp_path / "other.hdf5").write_bytes(hdf5(ann))
+    path = tmp_path / "bad.hdf5"
+    path.write_bytes(hdf5(fill))
+    np.testing.assert_array_equal(open_vectors(path, name="own/train"), X)
+    with pytest.raises(ValueError, match="no data set group/train, but none; links"):
+        open_vectors(path, name="group/train")

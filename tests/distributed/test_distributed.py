@@ -56,6 +56,12 @@ def test_equals_one_machine(codes, queries, kind, tmp_path):
             assert found.dtype == expected.dtype
     for radius in (0, 2, 16):
         for found, expected in zip(
+            sharded.kneighbors(queries, 400, radius=radius),
+            single.kneighbors(queries, 400, radius=radius),
+            strict=True,
+        ):
+            assert_array_equal(np.concatenate(found), np.concatenate(expected))
+        for found, expected in zip(
             sharded.radius_neighbors(queries, radius),
             single.radius_neighbors(queries, radius),
             strict=True,

@@ -220,6 +220,20 @@ def test_an_index_without_codes(codes, tmp_path):
         assert_found(empty.kneighbors(codes[:5]), expected(codes[:5], codes, 3))
 
 
+def test_at_most_k_within_a_radius(codes):
+    index, queries, others = JaccardNeighbors().fit(codes), codes[::300], range(1300)
+    for k, radius in ((3, 0.2), (40, 0.5), (2000, 0.3)):
+        found = index.kneighbors(queries, k, radius=radius)
+        assert_found(found, expected(queries, codes, k, radius))
+    found = index.kneighbors(queries, 4, radius=0.6, exclude=range(0, 1300, 300))
+    allowed = [i for i in others if i % 300]
+    assert_found(found, expected(queries, codes, 4, 0.6, allowed))
+    found = index.kneighbors(queries, 4, radius=0.6, exclude=others)
+    assert [len(positions) for positions in found[1]] == [0] * 5
+    with pytest.raises(ValueError, match="radius must be a finite number of at"):
+        index.kneighbors(queries, 4, radius=-1)
+
+
 def test_own_codes_are_left_out(codes):
     index = JaccardNeighbors(3).fit(codes[:90])
     distances, positions = index.kneighbors()

@@ -169,13 +169,11 @@ def test_hashes_are_codes(n_bits):
 
 REFUSED = {
     "Hashes are": [
-        *(["abc", "a"], [-1, 2], [1.5], [True], ["ab", None]),
-        *([np.int64(-1)], [np.True_], ["", ""], ["", "a"], ["ab", 1], [1, "ab"]),
+        *([-1, 2], [1.5], [True], ["ab", None]),
+        *([np.int64(-1)], [np.True_], ["ab", 1], [1, "ab"]),
     ],
-    "hexadecimal digits, got '(0g|[+]1|ab  )'": [
-        ["00", "0g"],
-        ["+1"],
-        ["abcd", "ab  "],
+    "must hold hexadecimal digits, . as the first does; got '": [
+        *(["abc", "a"], ["", ""], ["", "a"], ["00", "0g"], ["+1"], ["abcd", "ab  "]),
     ],
 }
 
@@ -193,6 +191,22 @@ def test_no_codes_have_no_pairs(none):
     assert distances.shape == (0,) and pairs.shape == (0, 2)
     distances, groups = duplicate_groups(none, 1, return_distance=True)
     assert distances.shape == groups.shape == (0,)
+
+
+@each(
+    "priority", [[1], [[1, 2]], [1, np.nan], [1, np.datetime64("NaT", "s")], [1, 2, 3]]
+)
+def test_priorities_that_are_refused(priority):
+    with pytest.raises(ValueError, match="priority must be 2 values without NaN"):
+        duplicate_groups(["ab", "cd"], 1, priority=np.array(priority))
+
+
+def test_the_newest_is_kept_and_of_equal_ones_the_first():
+    days = np.array(["2024-01-02", "2025-03-01", "2025-03-01", "NaT"], dtype="M8[D]")
+    groups, kept = duplicate_groups(["0", "1", "0"], 1, priority=days[:3])
+    assert groups.tolist() == [0, 0, 0] and kept.tolist() == [1]
+    groups, kept = duplicate_groups([], 1, priority=[])
+    assert groups.shape == kept.shape == (0,)
 
 
 def test_what_is_refused():

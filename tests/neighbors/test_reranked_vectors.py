@@ -212,3 +212,73 @@ def test_the_metric_can_be_changed_where_codes_stay(metric):
     found = clone(search).fit(VECTORS).set_params(metric=same).kneighbors(QUERIES)[1]
     expected = true_neighbors(QUERIES, VECTORS, 5, metric=same)
     np.testing.assert_array_equal(found, expected)
+
+
+class Intruding(Signs):
+    """Calls a function before it encodes: another thread that changes the search."""
+
+    def transform(self, X):
+        if getattr(self, "intrude", None):
+            intrude, self.intrude = self.intrude, None
+            intrude()
+        return super().transform(X)
+
+
+def test_a_search_that_is_changed_meanwhile_answers_as_before():
+    search = HashedNeighbors(Intruding(), rerank=N, vectors=True)
+    names = np.arange(N) + 7
+    search.fit(VECTORS, ids=names)
+    expected = search.kneighbors(QUERIES, 40, return_ids=True)
+    for change in (
+        lambda: search.replace(VECTORS[::-1], ids=names),
+        lambda: search.partial_fit(QUERIES, ids=np.arange(len(QUERIES)) - 99),
+        lambda: search.remove(names[: N // 2]).compact(),
+    ):
+        search.fit(VECTORS, ids=names)
+        search.encoder_.intrude = change
+        found = search.kneighbors(QUERIES, 40, return_ids=True)
+        assert search.encoder_.intrude is None
+        np.testing.assert_array_equal(found, expected)
+
+
+@each("metric", METRICS[:2])  # whose ties are exact
+def test_replaced_vectors_are_those_that_are_compared(metric):
+    search = search_of(metric=metric).fit(VECTORS, np.arange(N), ids=np.arange(N))
+    given = {"y": np.arange(17) + N, "ids": np.arange(17) * 3}
+    search.replace(QUERIES, **given)
+    rows = np.concatenate([VECTORS, QUERIES])
+    kept = np.setdiff1d(np.arange(N + 17), given["ids"])
+    names = np.concatenate([np.arange(N), given["ids"]])[kept]
+    scores = distances_of(QUERIES, rows[kept], metric)
+    order = np.argsort(scores, axis=1, kind="stable")[:, :20]
+    found = search.kneighbors(QUERIES, 20, return_ids=True)
+    np.testing.assert_array_equal(found[1], names[order])
+    search.compact()
+    np.testing.assert_array_equal(search.index_.y_, kept)
+
+
+def test_own_vectors_are_read_by_chunks(tmp_path, monkeypatch):
+    """Of a file too; never are many of them in memory."""
+    np.save(tmp_path / "vectors.npy", VECTORS)
+    search = HashedNeighbors(Signs(), rerank=60, vectors=tmp_path / "vectors.npy")
+    expected = search.fit(VECTORS).kneighbors(VECTORS, 9, exclude_self=True)
+    read = []
+
+    def chunks(n, n_bytes):
+        parts = [slice(i, min(i + 50, n)) for i in range(0, n, 50)]
+        return parts
+
+    def as_few_rows(X, rows, as_rows=_hashed.as_rows):
+        read.append(rows.stop - rows.start)
+        return as_rows(X, rows)
+
+    monkeypatch.setattr(_hashed, "row_chunks", chunks)
+    monkeypatch.setattr(_hashed, "as_rows", as_few_rows)
+    monkeypatch.setattr(_hashed.KeptFile, "__array__", _small_array)
+    np.testing.assert_array_equal(search.kneighbors(n_neighbors=9), expected)
+    assert read == 6 * [50]
+
+
+def _small_array(self, dtype=None, copy=None):
+    assert len(self) <= 50
+    return np.array(self.array[self.places], dtype=dtype, copy=copy)

@@ -73,7 +73,8 @@ def assert_answers(found, scores, allowed, k=None, radius=np.inf, tolerance=0):
         sure = sure[sure <= radius - tolerance]
         assert len(positions) >= len(sure)
         assert_allclose(distances[: len(sure)], sure, rtol=0, atol=tolerance)
-        assert k is None or len(positions) == k
+        assert k is None or len(positions) <= k
+        assert k is None or radius < np.inf or len(positions) == k
         assert not len(positions) or distances[-1] <= radius
 
 

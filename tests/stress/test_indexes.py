@@ -89,18 +89,29 @@ class LiveIndex(RuleBasedStateMachine):
             rows["ids"] = np.append(free[:1], rows["ids"])[:n].astype(rows["ids"].dtype)
         return rows
 
-    def give(self, rows, form):
-        method = self.index.partial_fit if self.rows else self.index.fit
+    def give(self, rows, form, verb="partial_fit"):
+        method = getattr(self.index, verb if self.rows else "fit")
         rows = dict(rows)
         method(self.as_codes(rows.pop("bits"), form), rows.pop("y"), **rows)
 
     @rule(rng=rngs, n=st.integers(1, 300))
     def add(self, rng, n):
-        rows = self.draw_rows(rng, n)
-        self.give(rows, draw_form(rng))
-        rows |= self.numbers_of(rows)
+        self.put(rng, self.draw_rows(rng, n), "partial_fit")
         self.n_added += n
-        self.live = np.append(self.live, np.ones(n, dtype=bool))
+
+    @rule(rng=rngs, n=st.integers(1, 300))
+    def replace(self, rng, n):
+        """Rows take the ids of others, and places behind all."""
+        gone = rng.permutation(np.flatnonzero(self.live))[:n]
+        if self.id_kind and len(gone):
+            names = {"ids": self.names[gone]}
+            self.put(rng, self.draw_rows(rng, len(gone)) | names, "replace")
+            self.live[gone] = False
+
+    def put(self, rng, rows, verb):
+        self.give(rows, draw_form(rng), verb)
+        rows |= self.numbers_of(rows)
+        self.live = np.append(self.live, np.ones(len(rows["y"]), dtype=bool))
         self.rows = {
             name: np.concatenate([self.rows.get(name, own[:0]), own])
             for name, own in rows.items()
@@ -159,6 +170,10 @@ class LiveIndex(RuleBasedStateMachine):
         rows = self.draw_rows(rng, 2)
         calls = [lambda: self.store.remove(unknown)]
         calls += [lambda: self.store.kneighbors(np.ones((1, 3000)))]
+        if self.id_kind:
+            twice = np.append(self.names[self.live][:1], unknown)
+            others = self.draw_rows(rng, len(twice)) | {"ids": twice}
+            calls.append(lambda: self.give(others, ("u1", "C"), "replace"))
         if self.id_kind and self.live.any():
             rows["ids"][0] = self.names[self.live][0]
             calls.append(lambda: self.give(rows, ("u1", "C")))
@@ -210,6 +225,10 @@ class LiveIndex(RuleBasedStateMachine):
                 self.compare_within(*task)
 
     def compare_nearest(self, rng, X, scores, allowed, question):
+        k, radius = int(rng.integers(1, MAX_K)), self.draw_radius(rng, scores)
+        if k <= (self.n_candidates or k):
+            found = self.index.kneighbors(X, k, radius=radius, **question)
+            assert_answers(found, scores, allowed, k, radius, self.tolerance)
         most = allowed.sum(axis=1).min()
         if not most:
             return
@@ -248,6 +267,11 @@ class LiveIndex(RuleBasedStateMachine):
             names, may_find = self.names[some], may_find & some
             unknown = np.array([-51, -51]).astype(self.names.dtype)
             filters["ids"] = rng.permutation([*names, *unknown, *names[:1]])
+        if rng.random() < 0.3:
+            some = self.live & (rng.random(len(may_find)) < one_of(rng, *SHARES))
+            unknown = np.array([-51, -51]).astype(self.names.dtype)
+            filters["exclude"] = [*self.names[some], *unknown]
+            may_find = may_find & ~some
         return may_find, filters
 
     def draw_queries(self, rng, own):
@@ -306,9 +330,9 @@ class LiveVectors(LiveIndex):
     def draw_vectors(self, rng, n):
         return rng.integers(-4, 5, (n, self.n_features)).astype(float)
 
-    def give(self, rows, form):
+    def give(self, rows, form, verb="partial_fit"):
         decoder = {} if self.rows else {"decoder": self.decoder}
-        super().give(rows | decoder, form)
+        super().give(rows | decoder, form, verb)
 
     def decode(self, bits=None):
         by, bits = self.decoder, self.rows["bits"] if bits is None else bits
@@ -387,8 +411,8 @@ class LiveSearch(LiveVectors):
         rows = LiveIndex.draw_rows(self, rng, n)
         return rows | {"vectors": self.draw_vectors(rng, n)}
 
-    def give(self, rows, form):
-        method = self.index.partial_fit if self.rows else self.index.fit
+    def give(self, rows, form, verb="partial_fit"):
+        method = getattr(self.index, verb if self.rows else "fit")
         more = {name: rows[name] for name in ("y", "ids") if name in rows}
         method(formed(rows["vectors"], form), **more)
         packed = self.store.packed_codes_[len(self.live) :]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from processes import forked, was_killed
-from stress.drawn import Codes, lengths, rngs, sizes
+from stress.drawn import Codes, lengths, one_of, rngs, sizes
 from stress.plain import assert_answers, groups_of, hamming_distances
 from stress.test_indexes import LiveIndex
 
@@ -37,6 +37,20 @@ def test_near_pairs_and_groups(rng, n, n_bits):
     assert_array_equal(pairs, expected)
     assert_array_equal(found, distances[tuple(expected.T)])
     assert_array_equal(groups, groups_of(near))
+    priority = rng.integers(0, 1 + n // one_of(rng, 1, 4, n), n)
+    priority = one_of(rng, priority, priority / 7, priority.astype(str))
+    priority = one_of(rng, priority, list(priority))
+    away, same, kept = duplicate_groups(
+        bits, radius, priority=priority, return_distance=True
+    )
+    assert_array_equal(same, groups)
+    best = [
+        max(np.flatnonzero(groups == group), key=lambda i: (priority[i], -i))
+        for group in range(groups.max() + 1)
+    ]
+    assert_array_equal(kept, best)
+    assert_array_equal(away, distances[np.arange(n), kept[groups]])
+    assert_array_equal(duplicate_groups(bits, radius, priority=priority)[1], kept)
 
 
 def cut(rng, n):
@@ -65,6 +79,8 @@ def test_merged_answers(rng, n, n_bits):
     sharded, packed = ShardedNeighbors().fit(blocks), np.packbits(queries, axis=1)
     assert_answers(sharded.kneighbors(packed, k), scores, allowed, k)
     radius = int(np.quantile(scores, rng.choice([0, 0.02, 0.3])))
+    found = sharded.kneighbors(packed, k + 9, radius=radius)
+    assert_answers(found, scores, allowed, k + 9, radius)
     found = sharded.radius_neighbors(packed, radius)
     assert_answers(found, scores, allowed, radius=radius)
 
@@ -135,11 +151,13 @@ def test_threads_search_beside_a_writer(rng, n, n_bits, n_steps):
 
 
 def change(held, rng):
-    what = rng.integers(3)
+    what = rng.integers(4)
     if what == 0:
         held.add(rng, int(rng.integers(1, 100)))
     elif what == 1:
         held.remove(rng, rng.choice([0.01, 0.3, 0.9]))
+    elif what == 2:
+        held.replace(rng, int(rng.integers(1, 100)))
     else:
         held.compact()
 

@@ -58,6 +58,8 @@ class PlaneSearch:
     def nearest(self, queries, question):
         """Find the nearest codes; see `Algorithm.nearest`. Distances are floats."""
         k, live = question.reach, live_codes(question.live)
+        if not k:
+            return np.empty((len(queries), 0)), np.empty((len(queries), 0), np.int64)
 
         def find(asked, visits, k):
             shape, found = (len(asked.reach), k), _room(BLOCK)

@@ -92,7 +92,7 @@ class IdLookup:
         if known.any():
             raise ValueError(
                 f"A code with the id {ids[known][0].item()!r} is in the index already; "
-                "remove it first to replace it."
+                "to replace it, call replace."
             )
         runs = list(self._runs)
         while runs and len(runs[-1][0]) < 2 * len(run[0]):

@@ -3,16 +3,17 @@
 import hashlib
 import math
 from pathlib import Path
-from tokenize import TokenError
 
 import numpy as np
-from numpy.lib import format as npy
 
-READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+from skhash.datasets import open_vectors
+
+# Of files that `open_vectors` maps, and no others are opened.
+SUFFIXES = tuple(".npy .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .safetensors".split())
 
 
 class KeptFile:
-    """Rows of a ``.npy`` file, which are mapped, as the column of a store.
+    """Rows of a file, which are mapped, as the column of a store.
 
     Saved and pickled are its absolute path, its SHA-256, and which rows these are. A
     store compares the checksum before it reads rows of a file that was opened again:
@@ -41,12 +42,16 @@ class KeptFile:
             raise FileNotFoundError(
                 f"There is no file {self.path}, of vectors that are kept."
             )
-        try:
-            self._content, self.array = _map_rows(self.path)
-        except (RecursionError, TokenError, ValueError) as error:
+        rows = open_vectors(path) if self.path.lower().endswith(SUFFIXES) else None
+        if not isinstance(rows, np.memmap) or rows.dtype.kind not in "iuf":
             raise ValueError(
-                f"{self.path} is no .npy file of rows of numbers: {error}"
-            ) from error
+                f"{self.path} is no file of numbers that can be read in place; write "
+                "one: np.save(path, skhash.datasets.open_vectors(file))."
+            )
+        self._content, self.array = (
+            np.frombuffer(rows._mmap, np.uint8),
+            np.asarray(rows),
+        )
         if places is not None and places.size:
             if not 0 <= places.min() <= places.max() < len(self.array):
                 raise ValueError(
@@ -111,21 +116,3 @@ class KeptFile:
 
     def __reduce__(self):
         return KeptFile, (self.path, self.sum, self.places)
-
-
-def _map_rows(path):
-    """Return the bytes of a file, mapped, and the array that they hold."""
-    with open(path, "rb") as file:
-        read_header = READERS.get(npy.read_magic(file))
-        if read_header is None:
-            raise ValueError("it is of a version that NumPy writes for no numbers.")
-        shape, is_fortran, dtype = read_header(file)
-        if dtype.kind not in "iuf" or len(shape) != 2 or min(shape) < 0:
-            raise ValueError(f"it holds shape {shape} and dtype {dtype}.")
-        start, n_bytes = file.tell(), math.prod(shape) * dtype.itemsize
-        content = np.memmap(file, np.uint8, mode="r")
-    if len(content) < start + n_bytes:
-        raise ValueError(f"it is cut, as shape {shape} needs {n_bytes} bytes.")
-    rows = content[start : start + n_bytes].view(dtype)
-    rows = rows.reshape(shape, order="F" if is_fortran else "C")
-    return content, np.asarray(rows)

@@ -83,6 +83,22 @@ def without_self(distances, positions, first=0):
     return distances[kept].reshape(shape), positions[kept].reshape(shape)
 
 
+def nearest_within(distances, positions, k, radius, first=None):
+    """Return lists of the neighbours of each query within a radius, at most `k`.
+
+    first : position of the first query's code, if each query is a fitted code that is
+        left out of its answer, or else None
+    """
+    kept = distances <= radius
+    if first is not None:
+        kept &= positions != np.arange(first, first + len(positions))[:, None]
+    kept &= kept.cumsum(axis=1) <= k
+    return tuple(
+        [row[own] for row, own in zip(part, kept, strict=True)]
+        for part in (distances, positions)
+    )
+
+
 def object_array(arrays):
     """Return an array of arrays, of equal length or not."""
     result = np.empty(len(arrays), dtype=object)

@@ -29,7 +29,7 @@ class Selection(NamedTuple):
     live: np.ndarray | None = None
 
 
-def select(store, mask=None, ids=None):
+def select(store, mask=None, ids=None, exclude=None):
     """Return the codes of the store that may be found.
 
     Parameters
@@ -40,9 +40,15 @@ def select(store, mask=None, ids=None):
     ids : array-like of shape (n_ids,), default=None
         The ids, or positions where the store has no ids, that may be found. Those that
         are not there are passed over.
+    exclude : array-like of shape (n_ids,), default=None
+        Those that may not be found. The same holds.
     """
     if mask is not None:
         mask = _read_mask(mask, store.n)
+    if exclude is not None:
+        excluded = store.find(exclude)
+        mask = np.ones(store.n, dtype=bool) if mask is None else mask.copy()
+        mask[excluded[excluded >= 0]] = False
     if ids is not None:
         positions = store.find(ids)
         positions = np.unique(positions[positions >= 0])

@@ -160,17 +160,44 @@ def test_what_is_no_file_of_vectors_is_refused(tmp_path):
     for name in ("pipe", "", "absent.npy"):
         with pytest.raises(FileNotFoundError, match=f"no file {tmp_path}"):
             by_vectors(tmp_path / name).fit(X)
-    (tmp_path / "empty").touch()
-    (tmp_path / "text").write_text("no array")
-    (tmp_path / "syntax").write_bytes(npy.magic(1, 0) + b"\2\0((")
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "text.npy").write_text("no array")
+    (tmp_path / "syntax.npy").write_bytes(npy.magic(1, 0) + b"\2\0((")
     np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
     np.save(tmp_path / "number.npy", 3.0)
     np.save(tmp_path / "vector.npy", X[0])
+    np.save(tmp_path / "bits.npy", X > 0)
     np.savez(tmp_path / "two.npz", a=X, b=X)
-    write("cut")
-    write("negative", shape=(400, -64))
-    write("structured", descr=[("a", "<f4")])
-    write("huge", shape=(2**62, 2**62))
+    write("cut.npy")
+    write("negative.npy", shape=(400, -64))
+    write("structured.npy", descr=[("a", "<f4")])
+    write("huge.npy", shape=(2**62, 2**62))
+    np.savetxt(tmp_path / "whole.csv", X, delimiter=",")
     for path in {*tmp_path.iterdir()} - {tmp_path / "pipe"}:
-        with pytest.raises(ValueError, match=f"{path} is no .npy file of rows"):
+        with pytest.raises(ValueError, match=f"{path} (is|holds|cannot be read)"):
             by_vectors(path).fit(X)
+
+
+@pytest.mark.parametrize("suffix", [".fvecs", ".fbin", ".safetensors"])
+def test_other_files_of_plain_numbers_are_read_in_place(tmp_path, suffix):
+    rows, path = X.astype(np.float32), tmp_path / f"vectors{suffix}"
+    if suffix == ".fvecs":
+        heads = np.full((400, 1), 64, dtype="<i4").view("<f4")
+        np.hstack([heads, rows]).tofile(path)
+    elif suffix == ".fbin":
+        path.write_bytes(np.array([400, 64], dtype="<u4").tobytes() + rows.tobytes())
+    else:
+        pytest.importorskip("safetensors.numpy").save_file({"a": rows}, path)
+    expected = by_vectors(True).fit(rows).remove([3]).compact().kneighbors(QUERIES)
+    search = by_vectors(path).fit(rows).remove([3]).compact()
+    copies = [search, pickle.loads(pickle.dumps(search))]
+    for search in copies:
+        np.testing.assert_array_equal(search.kneighbors(QUERIES), expected)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.with_name("other").write_bytes(content)
+    os.replace(path.with_name("other"), path)
+    with pytest.raises(ValueError, match=f"{path} is not what it was"):
+        pickle.loads(pickle.dumps(search)).kneighbors(QUERIES)
+    with pytest.raises(ValueError, match="holds other rows than X"):
+        by_vectors(path).fit(rows)

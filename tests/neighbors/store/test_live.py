@@ -244,3 +244,79 @@ def test_ids_that_are_missing():
     with pytest.raises(ValueError, match="remove needs the ids of codes, got None"):
         index.remove(None)
     assert index.live_.all()
+
+
+@each("device", ["cpu", "pretend"])
+@each("share", [0, 0.01, 0.6])
+def test_at_most_k_of_the_fitted_codes_within_a_radius(codes, device, share):
+    """Behind a mask, a code that is not among those to find has one more of them."""
+    mask = np.random.default_rng(2).random(700) < share
+    index = HammingNeighbors(4, device=device).fit(codes)
+    exclude = np.flatnonzero(mask)[::5]
+    given = mask.copy()
+    distances, found = index.kneighbors(radius=2, mask=mask, exclude=exclude)
+    np.testing.assert_array_equal(mask, given)
+    filters = {"mask": mask, "exclude": exclude}
+    graph = index.kneighbors_graph(radius=2, mode="distance", **filters)
+    np.testing.assert_array_equal(graph.data, np.concatenate(distances))
+    np.testing.assert_array_equal(graph.indices, np.concatenate(found))
+    mask[exclude] = False
+    own = hamming_distances(pack_bits(codes), pack_bits(codes))
+    for i, row in enumerate(np.argsort(own, axis=1, kind="stable")):
+        expected = row[mask[row] & (row != i) & (own[i, row] <= 2)][:4]
+        assert found[i].tolist() == expected.tolist()
+        assert distances[i].tolist() == own[i, expected].tolist()
+
+
+def test_a_radius_that_is_refused(codes):
+    with pytest.raises(ValueError, match="radius must be an integer .* got 0.5"):
+        HammingNeighbors(4).fit(codes).kneighbors(codes[:1], radius=0.5)
+
+
+REPLACEMENTS = {
+    "replace finds codes by their ids": {"ids": None},
+    "no code with the id 77; nothing was replaced": {"ids": [3, 77]},
+    "no code with the id 4; nothing was replaced": {"ids": [3, 4]},
+    "3 occurs twice": {"ids": [3, 3]},
+    "are integers and these are strings": {"ids": ["a", "b"]},
+    "give y to fit": {"ids": [3, 5], "y": None},
+    "inconsistent numbers of samples": {"ids": [3]},
+}
+
+
+@each("message", REPLACEMENTS)
+def test_replacements_that_are_refused_change_nothing(message):
+    index = (
+        HammingNeighbors(1).fit(BITS[:9], np.arange(9), ids=np.arange(9)).remove([4])
+    )
+    before = pickle.dumps(index)
+    with pytest.raises(ValueError, match=message):
+        index.replace(BITS[:2], **{"y": [0, 1], **REPLACEMENTS[message]})
+    assert pickle.dumps(index) == before
+    with pytest.raises(ValueError, match="replace finds codes by their ids"):
+        HammingNeighbors(1).fit(BITS[:9]).replace(BITS[:1], ids=[3])
+
+
+def test_threads_see_a_code_before_or_after_it_is_replaced():
+    """All codes are replaced at once, by others that are equal: never do some lack."""
+    size, n_steps = 40, 60
+    names = np.arange(size)
+    index = HammingNeighbors(size, n_jobs=1).fit(BITS[[0] * size], ids=names)
+
+    def write():
+        for step in range(1, n_steps):
+            index.replace(BITS[[step] * size], ids=names[::-1])
+            if step % 3 == 0:
+                index.compact()
+
+    def read(writing):
+        while not writing.done():
+            distances, ids = index.kneighbors(BITS[:1], return_ids=True)
+            assert len(np.unique(distances)) == 1
+            assert sorted(ids[0]) == names.tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        writing = pool.submit(write)
+        for reading in [pool.submit(read, writing) for _ in range(3)]:
+            reading.result()
+        writing.result()
