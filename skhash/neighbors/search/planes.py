@@ -100,7 +100,9 @@ class PlaneSearch:
             asked = self._asked(queries[rows], reach)
             return search(asked, self._visits(asked.rows[:, 0]))
 
-        size = min(MAX_CHUNK, CHUNK_BYTES // (bytes_per_query + QUERY_BYTES))
+        bytes_per_query += QUERY_BYTES + 6 * self.index.planes.shape[1]
+        bytes_per_query += 16 * n_ones / len(queries)  # see `_asked`
+        size = int(min(MAX_CHUNK, CHUNK_BYTES / bytes_per_query))
         chunks = map_chunks(answer, len(queries), size, threads)
         return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
