@@ -123,8 +123,8 @@ def test_many_neighbors_of_more_blocks(n_equal):
     rng = np.random.default_rng(n_equal)
     codes = (rng.random((10_000, 40)) < rng.random((10_000, 1))).astype(np.uint8)
     codes[:n_equal] = query = np.repeat([1, 0], 20)
-    index = JaccardNeighbors(200).fit(codes)
-    assert_found(index.kneighbors([query]), expected([query], codes, 200))
+    index, queries = JaccardNeighbors(200).fit(codes), [codes[-1], query, codes[-2]]
+    assert_found(index.kneighbors(queries), expected(queries, codes, 200))
     mask = np.arange(10_000) % 7 == 0
     found = index.kneighbors([query], mask=mask)
     allowed = np.flatnonzero(mask)
