@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 from fractions import Fraction
 
 import joblib
@@ -122,8 +123,8 @@ def test_many_neighbors_of_more_blocks(n_equal):
     rng = np.random.default_rng(n_equal)
     codes = (rng.random((10_000, 40)) < rng.random((10_000, 1))).astype(np.uint8)
     codes[:n_equal] = query = np.repeat([1, 0], 20)
-    index = JaccardNeighbors(200).fit(codes)
-    assert_found(index.kneighbors([query]), expected([query], codes, 200))
+    index, queries = JaccardNeighbors(200).fit(codes), [codes[-1], query, codes[-2]]
+    assert_found(index.kneighbors(queries), expected(queries, codes, 200))
     mask = np.arange(10_000) % 7 == 0
     found = index.kneighbors([query], mask=mask)
     allowed = np.flatnonzero(mask)
@@ -311,6 +312,16 @@ def test_long_codes(n_bits, density):
     assert_found(index.kneighbors(codes, 9), expected(codes, codes, 9))
     assert_found(index.radius_neighbors(codes, 0.8), expected(codes, codes, radius=0.8))
     assert_array_equal(index.packed_codes_, np.packbits(codes, axis=1))
+
+
+def test_queries_of_long_codes_take_bounded_memory():
+    codes = np.ones((1000, 2**16), dtype=bool)
+    packed, index = np.packbits(codes, axis=1), JaccardNeighbors(1, packed=True)
+    index.fit(packed[:3]).kneighbors(packed[:3])
+    tracemalloc.start()
+    index.kneighbors(packed)
+    assert tracemalloc.get_traced_memory()[1] < 2**27
+    tracemalloc.stop()
 
 
 def test_blocks_that_cannot_be_near_are_passed_over():

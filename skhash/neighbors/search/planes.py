@@ -20,9 +20,8 @@ from skhash.utils.threads import map_chunks
 # Queries that share a pass over the codes, the bytes of one, and how many codes they
 # find at a time, besides those of a block.
 MAX_CHUNK, QUERY_BYTES, ROOM = 1024, 2**12, 2**16
-# Of more neighbours, one of so many blocks tells about how far away the last one is, by
-# so many times its share of them.
-MANY, SAMPLED, MORE = 100, 8, 1.5
+# Of more neighbours, one of so many blocks tells about how far away the last one is.
+MANY, SAMPLED = 100, 8
 
 
 def find(what, store, selected, queries, reach, n_jobs):
@@ -69,11 +68,15 @@ class PlaneSearch:
 
         def search(asked, visits):
             if k > MANY and len(visits) > 2 * SAMPLED:
-                find(asked, visits[::SAMPLED].copy(), int(MORE * k / SAMPLED))
+                share = k / SAMPLED
+                find(asked, visits[::SAMPLED].copy(), int(share + 4 * share**0.5))
             heaps = find(asked, visits, k)
-            if np.isinf(heaps[0][:, 0]).any():  # the last is farther away
-                asked.reach[:] = np.inf
-                heaps = find(asked, visits, k)
+            rest = np.flatnonzero(np.isinf(heaps[0][:, 0]))
+            if len(rest):  # whose last neighbours are farther away
+                farther = np.full(len(rest), np.inf)
+                rest_asked = asked._replace(rows=asked.rows[rest], reach=farther)
+                for own, other in zip(heaps, find(rest_asked, visits, k), strict=True):
+                    own[rest] = other
             return smallest(*heaps, k)
 
         return self._map(search, queries, np.inf, question.n_jobs, 16 * k)
@@ -102,7 +105,9 @@ class PlaneSearch:
             asked = self._asked(queries[rows], reach)
             return search(asked, self._visits(asked.rows[:, 0]))
 
-        size = min(MAX_CHUNK, CHUNK_BYTES // (bytes_per_query + QUERY_BYTES))
+        bytes_per_query += QUERY_BYTES + 6 * self.index.planes.shape[1]
+        bytes_per_query += 16 * n_ones / len(queries)  # see `_asked`
+        size = int(min(MAX_CHUNK, CHUNK_BYTES / bytes_per_query))
         chunks = map_chunks(answer, len(queries), size, threads)
         return tuple(map(np.concatenate, zip(*chunks, strict=True)))
 
