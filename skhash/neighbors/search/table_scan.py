@@ -46,7 +46,7 @@ def nearest(scorer, queries, k, live):
     """
 
     scores, positions = _nearest(scorer, queries, k, live, guesses=True)
-    missed = np.flatnonzero(scores[:, -1] == np.inf)
+    missed = (scores[:, -1] == np.inf).nonzero()[0]
     if len(missed):
         found = _nearest(scorer, queries[missed], k, live, guesses=False)
         scores[missed], positions[missed] = found
@@ -85,6 +85,8 @@ def _nearest(scorer, queries, k, live, guesses):
         return scores, positions
 
     found, shares_codes = _run(search, scorer, layout, queries, live)
+    if len(found) == 1:
+        return smallest(*found[0], k)
     axis = 1 if shares_codes else 0
     found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
     return smallest(*found, k)

@@ -280,20 +280,21 @@ class Decoder:
             starts, times = np.square(X).sum(axis=1), -2
         else:
             starts, times = -(X @ self.offset), -1
-        own = times * self._products(X)
+        own = self._products(X, times)
         # No sum of them may be beyond float32, nor one with the float of a code.
         most = np.abs(own) if own.ndim == 2 else np.abs(own).max(axis=2)
         _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
         return tables_of_bytes(own.astype(np.float32, copy=False), starts, n_bytes)
 
-    def _products(self, X):
-        """Return the products of queries and entries, shaped as the codebook is."""
+    def _products(self, X, times):
+        """Return `times` the products of queries and entries, shaped as the codebook."""
         shape = len(X), *self.entries.shape[:-1]
         if bits_of_block(self.entries) < 8:
-            return (X @ self.codebook.reshape(-1, X.shape[1]).T).reshape(shape)
+            products = X @ self.codebook.reshape(-1, X.shape[1]).T
+            return (times * products).reshape(shape)
         products = np.empty(shape, dtype=np.float32)
         features = np.ascontiguousarray(self.entries.transpose(0, 2, 1))
-        scales = np.ones(len(features), dtype=np.float32)
+        scales = np.full(len(features), times, dtype=np.float32)
         if self.scales is not None:
             scales *= self.scales
         _products.multiply(X.astype(np.float32), features, scales, products)
@@ -320,6 +321,9 @@ def tables_of_bytes(own, starts, n_bytes):
     """
     n, n_blocks, *n_entries = own.shape
     starts = starts.astype(np.float32)
+    if n_entries == [256]:
+        own[:, 0] += starts[:, None]
+        return own
     tables = np.zeros((n, n_bytes, 256), dtype=np.float32)
     if not n_entries:  # a table doubles with each bit, from the last one on
         weights = np.zeros((n, 8 * n_bytes), dtype=np.float32)
