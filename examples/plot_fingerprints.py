@@ -2,10 +2,9 @@
 Molecules like this one: bits that exist already
 ================================================
 
-Fingerprints of molecules are bits, so that they need no encoder. `HammingNeighbors`
-searches them as they are. Chemists compare fingerprints by the Tanimoto coefficient,
-which ranks differently from the Hamming distance. This example shows how, and gets the
-answer of an exhaustive Tanimoto search from `HammingNeighbors` with a few candidates.
+Fingerprints of molecules are bits, so that they need no encoder. Chemists compare them
+by the Tanimoto similarity, as `JaccardNeighbors` does, which ranks differently from the
+Hamming distance. This example shows how.
 """
 
 # %%
@@ -24,7 +23,7 @@ from itertools import product
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skhash import HammingNeighbors
+from skhash import HammingNeighbors, JaccardNeighbors
 
 CORES = """
 c1ccc({})cc1{} c1ccnc({})c1{} c1ccc2c(c1)c({})c{}[nH]2 C1CCN({})CC1{} C1CN({})CCN1{}
@@ -59,81 +58,41 @@ for distance, position in zip(distances[0], positions[0], strict=True):
     print(f"  {distance:2d} bits differ: {molecules[position]}")
 
 # %%
-# Hamming distance or Tanimoto coefficient
-# ----------------------------------------
+# Nearest by Tanimoto similarity
+# ------------------------------
 #
 # Of a query with :math:`a` bits and a molecule with :math:`b` that share :math:`c`, the
-# Hamming distance is :math:`h = a + b - 2c`, and the Tanimoto coefficient
+# Hamming distance is :math:`h = a + b - 2c`, and the Tanimoto similarity
 # :math:`T = c / (a + b - c)`. The first counts what differs; the second asks what share
 # of all that is there is shared. Small molecules have few bits to differ in: by Hamming
-# distance they are near to everything.
-#
-# The one bounds the other. As :math:`c \le a`,
-#
-# .. math:: h = (a + b) \frac{1 - T}{1 + T} \le a \frac{1 - T}{T} .
-#
-# So whatever has a coefficient of at least :math:`t` lies within the radius
-# :math:`a (1 - t) / t`, and `radius_neighbors` finds all of it.
+# distance they are near to everything. The distances of `JaccardNeighbors` are
+# :math:`1 - T`.
 
-
-def tanimoto(query, candidates):
-    """Return the coefficients of a packed row and others."""
-    shared = np.bitwise_count(packed[query] & packed[candidates]).sum(axis=1)
-    return shared / (sizes[query] + sizes[candidates] - shared)
-
-
-def nearest_by_tanimoto(query, n_neighbors):
-    """Return positions and coefficients, exactly, and how many rows were compared."""
-    (first,) = index.kneighbors(packed[[query]], n_neighbors, return_distance=False)
-    least = tanimoto(query, first).min()  # the answer has no smaller one
-    radius = int(sizes[query] * (1 - least) / least + 1e-9)
-    (rows,) = index.radius_neighbors(packed[[query]], radius, return_distance=False)
-    coefficients = tanimoto(query, rows)
-    order = np.lexsort([rows, -coefficients])[:n_neighbors]
-    return rows[order], coefficients[order], len(rows)
-
-
-found, coefficients, n_compared = nearest_by_tanimoto(query, 6)
-print(f"{n_compared:,} of {len(packed):,} compared")
-for coefficient, position in zip(coefficients, found, strict=True):
-    print(f"  {coefficient:.2f}: {molecules[position]}")
+index = JaccardNeighbors(packed=True).fit(packed)
+distances, positions = index.kneighbors(packed[[query]], n_neighbors=6)
+for distance, position in zip(distances[0], positions[0], strict=True):
+    print(f"  {1 - distance:.2f}: {molecules[position]}")
 
 # %%
-# The same as comparing all, for every hundredth molecule:
-
-n_compared = []
-for one in range(0, len(packed), 100):
-    found, _, n = nearest_by_tanimoto(one, 6)
-    everything = tanimoto(one, np.arange(len(packed)))
-    order = np.lexsort([np.arange(len(packed)), -everything])
-    assert np.array_equal(found, order[:6])
-    n_compared.append(n)
-print(f"median of the molecules that were compared: {np.median(n_compared):.0f}")
-
-# %%
-# All molecules, and the bound
-# ----------------------------
+# All molecules, by both
+# ----------------------
 #
 # Where the query has least to do with a molecule, the Hamming distance depends on
-# little but its size.
+# little but its size. The one bounds the other: as :math:`c \le a`,
+#
+# .. math:: h = (a + b) \frac{1 - T}{1 + T} \le a \frac{1 - T}{T} .
 
-everything = np.arange(len(packed))
-coefficients = tanimoto(query, everything)
+everything = index.kneighbors(packed[[query]], len(packed))
+similarities = 1 - everything[0][0][np.argsort(everything[1][0])]
 distances = np.bitwise_count(packed ^ packed[query]).sum(axis=1)
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-dots = ax.scatter(distances, coefficients, c=sizes, s=5, cmap="viridis")
+dots = ax.scatter(distances, similarities, c=sizes, s=5, cmap="viridis")
 ts = np.linspace(0.2, 1, 200)
 ax.plot(sizes[query] * (1 - ts) / ts, ts, color="#d95f02")
 where = sizes[query] * 0.6 / 0.4 + 3, 0.42
-ax.text(*where, "farthest that a coefficient allows", color="#d95f02")
-ax.set(xlabel="bits that differ from the query", ylabel="Tanimoto coefficient")
+ax.text(*where, "farthest that a similarity allows", color="#d95f02")
+ax.set(xlabel="bits that differ from the query", ylabel="Tanimoto similarity")
 ax.set_xlim(-1, distances.max() + 2)
 ax.spines[["top", "right"]].set_visible(False)
 figure.colorbar(dots, label="bits of the molecule")
 plt.show()
-
-# %%
-# A query whose nearest coefficient is small has so large a radius that most molecules
-# are compared: then compare all at once, as a chemistry toolkit does. For perceptual
-# hashes of images and the like, the Hamming distance is the measure that is wanted, and
-# nothing of this is needed.

@@ -12,6 +12,7 @@ __all__ = [
     "HammingNeighbors",
     "HashedNeighbors",
     "ITQHash",
+    "JaccardNeighbors",
     "NeighborHash",
     "PCAHash",
     "SBNClassifier",
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
     from skhash.auditing import AuditResult, audit
     from skhash.classification import SBNClassifier
     from skhash.linear import ITQHash, PCAHash
-    from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+    from skhash.neighbors import (
+        AsymmetricNeighbors,
+        HammingNeighbors,
+        HashedNeighbors,
+        JaccardNeighbors,
+    )
     from skhash.neural import (
         DualHashEncoder,
         NeighborHash,
@@ -58,7 +64,12 @@ else:
             "linear": ["ITQHash", "PCAHash"],
             "losses": [],
             "metrics": [],
-            "neighbors": ["AsymmetricNeighbors", "HammingNeighbors", "HashedNeighbors"],
+            "neighbors": [
+                "AsymmetricNeighbors",
+                "HammingNeighbors",
+                "HashedNeighbors",
+                "JaccardNeighbors",
+            ],
             "networks": [],
             "neural": [
                 "DualHashEncoder",

@@ -5,7 +5,7 @@ from time import perf_counter
 import numpy as np
 
 from skhash.auditing import audit
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, JaccardNeighbors
 from skhash.numerics._binary import BinaryUnits
 from skhash.utils.late import LateModule
 
@@ -39,6 +39,8 @@ def _search():
         for n_queries in (FEW, MANY):
             index.kneighbors(codes[:n_queries])
             index.radius_neighbors(codes[:n_queries], radius=2)
+    index = JaccardNeighbors(packed=True).fit(codes)
+    index.kneighbors(codes[:1]), index.radius_neighbors(codes[:1])
 
 
 def _search_by_tables():

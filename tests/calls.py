@@ -22,7 +22,11 @@ from skhash.metrics import (
     neighbor_recall_score,
     true_neighbors,
 )
-from skhash.neighbors import AsymmetricNeighbors, asymmetric_scores
+from skhash.neighbors import (
+    AsymmetricNeighbors,
+    JaccardNeighbors,
+    asymmetric_scores,
+)
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.searcher import ALGORITHMS
@@ -118,7 +122,19 @@ def others(codes, vectors):
         yield np.array(neighbor_recall_score(codes[:9], codes, nearest, **options))
 
 
+def jaccard(codes, vectors):
+    """Codes of few ones and of many, some removed."""
+    for some in (codes, np.tile(codes, 30)):
+        index = JaccardNeighbors(9, packed=True, n_jobs=1).fit(some[:600])
+        index.partial_fit(some[600:]).remove(np.arange(0, 700, 3))
+        for n_queries in (1, 200):
+            yield from index.kneighbors(some[:n_queries])
+            yield from map(np.concatenate, index.radius_neighbors(some[:n_queries]))
+        yield index.packed_codes_
+
+
 PARTS = {
+    "jaccard": jaccard,
     "brute": partial(hamming, ["brute"], (16, 25)),
     "indexes": partial(hamming, [*ALGORITHMS][1:], (25,)),
     "asymmetric": asymmetric,

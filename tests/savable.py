@@ -95,6 +95,11 @@ MAKERS = {
         .remove(d.ids[:2])
     ),
     "HammingNeighbors with clusters": clusters,
+    "JaccardNeighbors": lambda d: (
+        neighbors.JaccardNeighbors(3, n_jobs=1)
+        .fit(d.bits, d.y, ids=d.ids)
+        .remove(d.ids[:2])
+    ),
     "AsymmetricNeighbors": lambda d: (
         neighbors.AsymmetricNeighbors(3, n_jobs=1)
         .fit(d.bits, d.y, ids=d.ids, decoder=DECODER)
@@ -141,8 +146,8 @@ def answers(estimator):
         return [codes, estimator.inverse_transform(codes)]
     if hasattr(estimator, "predict_proba"):
         return [estimator.predict(X), estimator.predict_proba(X)]
-    if isinstance(estimator, neighbors.HammingNeighbors):
-        near = estimator.radius_neighbors(CODES[:9, :n], 2)
+    if isinstance(estimator, neighbors.HammingNeighbors | neighbors.JaccardNeighbors):
+        near = estimator.radius_neighbors(CODES[:9, :n])
         asked = estimator.kneighbors(CODES[:9, :n], return_ids=True)
         return [*asked, *map(np.concatenate, near)]
     if hasattr(estimator, "kneighbors"):

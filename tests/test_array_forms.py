@@ -57,8 +57,8 @@ def of_codes():
         yield function, {"packed_a": PACKED, "packed_b": PACKED}
 
 
-def of_hamming_neighbors():
-    index = neighbors.HammingNeighbors(3, radius=2)
+def of_hamming_neighbors(cls=neighbors.HammingNeighbors):
+    index = cls(3)
     yield index.fit, {"X": BITS, "y": Y, "ids": ROWS}
     yield index.partial_fit, {"X": BITS, "y": Y, "ids": MORE}
     yield index.kneighbors, {"X": BITS, "mask": np.arange(80) < 5}
@@ -70,12 +70,16 @@ def of_hamming_neighbors():
         yield method, {"X": BITS}
     yield index.score, {"X": BITS, "y": Y}
     yield index.remove, {"ids": ROWS[:2]}
-    index = neighbors.HammingNeighbors(3, radius=2, packed=True)
+    index = cls(3, packed=True)
     for method in (index.fit, index.partial_fit, index.kneighbors):
         yield method, {"X": PACKED}
     index = ShardedNeighbors(3).fit([PACKED])
     for method in (index.kneighbors, index.radius_neighbors):
         yield method, {"X": PACKED}
+
+
+def of_jaccard_neighbors():
+    return of_hamming_neighbors(neighbors.JaccardNeighbors)
 
 
 def of_neighbors_of_vectors():

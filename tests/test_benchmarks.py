@@ -22,6 +22,7 @@ QUICK = {
     "metrics": "metrics --queries 20 --database 300 --repeats 1",
     "first_minute": "first_minute --rounds 1 --parts import",
     "one_query": "one_query --codes 1000 --bits 64",
+    "jaccard": "jaccard --data synthetic --codes 2000 --queries 9",
     "knn": "knn --quick --kinds random --n 5000 --repeats 1",
     "bytes": "bytes --quick --bytes 4 --queries 50 --methods PQ signs",
     "every_cell": "every_cell --data digits --bits 8 --methods PCA NeighborHash "

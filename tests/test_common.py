@@ -58,6 +58,7 @@ SMALL = {
         )
     ],
     "ITQHash": [{"n_bits": 2}],
+    "JaccardNeighbors": [{"n_neighbors": 2}],
     "KMeansHash": [{"n_bits": 2}],
     "LinearDecoder": [{"n_alternations": 1}],
     "MedianHash": [{"n_bits": 1}],
@@ -265,6 +266,7 @@ EXPECTED_FAILED_CHECKS = {
         "it fits without a decoder, which codes need",
     ),
     "HammingNeighbors": dict.fromkeys(FITS + FITS_TRANSFORMERS, FLOATS),
+    "JaccardNeighbors": dict.fromkeys(FITS + FITS_TRANSFORMERS, FLOATS),
     "LinearDecoder": dict.fromkeys(
         [*FITS, *SPARSE, "check_requires_y_none"],
         "it fits to classes or none, where a decoder learns from codes",
@@ -388,7 +390,7 @@ def test_tags_say_what_is_taken(estimator):
     tags, name, rest = get_tags(estimator), type(estimator).__name__, []
     X = np.abs(training_data())
     bits = (X > X.mean(axis=0)).astype(float)
-    if name in ("AsymmetricNeighbors", "HammingNeighbors"):
+    if name in ("AsymmetricNeighbors", "HammingNeighbors", "JaccardNeighbors"):
         X = bits
     if name == "AsymmetricNeighbors":
         rest = [None, LinearDecoder(n_alternations=0).fit(X, bits)]

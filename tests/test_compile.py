@@ -10,8 +10,8 @@ from numba.core.dispatcher import Dispatcher
 
 from skhash import compile as compiling
 from skhash.cli import _main as cli
-from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.kernels import brute, multi_index, pruned
+from skhash.neighbors import HammingNeighbors, JaccardNeighbors
+from skhash.neighbors.kernels import brute, multi_index, planes, pruned
 from skhash.numerics import _binary_kernels
 from skhash.numerics._binary import BinaryUnits
 
@@ -19,6 +19,7 @@ MADE = {
     brute: ("nearest", "nearest_to_few", "within", "within_of_few", "place"),
     pruned: ("nearest", "nearest_to_few", "assign", "fill_blocks"),
     multi_index: ("fill", "find"),
+    planes: ("fill", "nearest", "within"),
 }
 
 
@@ -40,10 +41,11 @@ def test_searches_find_everything_compiled(n_bits):
     for module, names in MADE.items():
         assert all(before[module.__name__, name] for name in names)
     codes = np.random.default_rng(n_bits).integers(0, 2, (300, n_bits))
-    index = HammingNeighbors(3).fit(codes)
-    for n_queries in (1, 300):
-        index.kneighbors(codes[:n_queries])
-        index.radius_neighbors(codes[:n_queries], radius=n_bits // 3)
+    for cls in (HammingNeighbors, JaccardNeighbors):
+        index = cls(3).fit(codes)
+        for n_queries in (1, 300):
+            index.kneighbors(codes[:n_queries])
+            index.radius_neighbors(codes[:n_queries], radius=n_bits // 3)
     assert compiled(*MADE) == before
 
 

@@ -15,7 +15,7 @@ from test_common import SMALL, instances, public_estimators
 
 from skhash import SBNClassifier
 
-INDEXES = "AsymmetricNeighbors", "HammingNeighbors"
+INDEXES = "AsymmetricNeighbors", "HammingNeighbors", "JaccardNeighbors"
 
 
 def arguments(estimator, version):

@@ -143,7 +143,10 @@ def mean_of(values):
 SHOWN_FIRST, SHOWN = 25, 12
 # Those that may take part, and the modules that they are loaded as.
 PACKAGES = {"scikit-hash": "skhash", "scikit-learn": "sklearn", "faiss-cpu": "faiss"}
-PACKAGES |= {name: name for name in ("numpy", "numba", "torch", "usearch", "pynear")}
+PACKAGES |= {
+    name: name
+    for name in ("numpy", "numba", "torch", "usearch", "pynear", "rdkit", "FPSim2")
+}
 # Environment variables that belong to a command.
 SETTINGS = (
     *("OMP_NUM_THREADS", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE"),

@@ -10,6 +10,7 @@ from sklearn.utils import check_consistent_length
 
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex
+from skhash.neighbors._params import check_radius
 from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import CodeScorer, largest_score, to_distances
 from skhash.neighbors.store.decoder import METRICS, read_decoder
@@ -417,12 +418,6 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     def _make_scorer(self, store):
         options = self.n_jobs, store.codes_key, self.search_fraction
         return CodeScorer(store.decoder, store["blocks"], *options)
-
-
-def check_radius(radius):
-    """Raise ``ValueError`` unless the radius is a finite number."""
-    if not isinstance(radius, Real) or not np.isfinite(radius):
-        raise ValueError(f"radius must be a finite number, got {radius!r}.")
 
 
 def chained(parts):

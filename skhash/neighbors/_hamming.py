@@ -15,7 +15,204 @@ from skhash.utils.torch import inference_device, resolve_device
 _searcher = LateModule("skhash.neighbors.search.searcher")
 
 
-class HammingNeighbors(GraphMixin, BaseIndex):
+class CodesMixin(GraphMixin):
+    """Adds exact searches by codes to an index, ordered by (distance, position).
+
+    It has `_check_radius`, and `_search_codes` for packed queries.
+    """
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, ids=None) -> Self:
+        """Set the codes to search, replacing any before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels, for `score`.
+        ids : array-like of shape (n_samples,), default=None
+            Names of the codes: integers or strings, no two alike. `remove` and filters
+            use them; without any, they use positions.
+
+        Returns
+        -------
+        self : object
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If the codes hold something else than 0 and 1, or, packed, are not
+            ``uint8``; if `y` or `ids` have another length; if an id occurs twice.
+        """
+        return self._take_in(X, y, ids)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, *, ids=None) -> Self:
+        """Append codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
+            In the format of `fit`.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Labels of the same type, if the codes before have labels, and only then.
+        ids : array-like of shape (n_samples,), default=None
+            Ids, if the codes before have ids, and only then. The id of a code that was
+            removed may be given again.
+
+        Returns
+        -------
+        self : object
+            The index with the codes added. If the call fails, the index is as before.
+            Many small additions cost no more than a few large ones.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if the codes do not fit those before, or an id is in use.
+        """
+        if not hasattr(self, "_store"):
+            return self.fit(X, y, ids=ids)
+        return self._add(X, y, ids)
+
+    def kneighbors(
+        self,
+        X=None,
+        n_neighbors=None,
+        return_distance=True,
+        *,
+        radius=None,
+        mask=None,
+        ids=None,
+        exclude=None,
+        return_ids=False,
+    ) -> Any:
+        """Find the codes nearest to each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_), default=None
+            Queries in the format of `fit`. None asks for the neighbours of each fitted
+            code, itself left out.
+        n_neighbors : int, default=None
+            The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+        radius : int or float, default=None
+            Finds only codes within this distance, inclusive, so that there may be fewer
+            than `n_neighbors`. The answer has the form of `radius_neighbors`.
+        mask : array-like of shape (n_samples_fit_,), bool, default=None
+            Finds only codes at positions where it is True.
+        ids : array-like of shape (n_ids,), default=None
+            Finds only codes with these ids, or at these positions where no ids were
+            given. Those that are not in the index are passed over.
+        exclude : array-like of shape (n_ids,), default=None
+            Finds no codes with these ids, or at these positions. Those that are not in
+            the index are passed over.
+        return_ids : bool, default=False
+            Whether to return ids in place of positions.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors), int32 or float64
+            Bits that differ, or the Jaccard distance, ascending. Only if
+            `return_distance`.
+        indices : ndarray of shape (n_queries, n_neighbors), int64
+            Positions of the neighbours among the fitted codes, ordered by distance,
+            then position. With `return_ids`, their ids.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer codes to find than `n_neighbors` and no `radius` is
+            given, or `X` is None and codes were removed since the last `compact`.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(n_neighbors=1).fit([[0, 0], [0, 1], [1, 1]])
+        >>> index.kneighbors(return_distance=False)
+        array([[1],
+               [0],
+               [1]])
+        >>> index.kneighbors([[0, 0]], mask=[False, True, True])
+        (array([[1]], dtype=int32), array([[1]]))
+        """
+        store = self._fitted_store()
+        selected = select(store, mask, ids, exclude)
+        own = X is None
+        k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n, radius)
+        found = self._find("nearest", store, selected, X, k + own, radius)
+        return self._answer(store, found, return_distance, return_ids)
+
+    def radius_neighbors(
+        self,
+        X=None,
+        radius=None,
+        return_distance=True,
+        *,
+        mask=None,
+        ids=None,
+        exclude=None,
+        return_ids=False,
+    ) -> Any:
+        """Find all codes within a distance of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features_in_), default=None
+            Queries in the format of `fit`. None asks for the neighbours of each fitted
+            code, itself left out.
+        radius : int or float, default=None
+            In the unit of the distances, inclusive. The default is the parameter.
+        return_distance : bool, default=True
+            Whether to return the distances too.
+        mask, ids, exclude, return_ids
+            As in `kneighbors`.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries,) of int32 or float64 arrays
+            Bits that differ, or the Jaccard distance, ascending. Only if
+            `return_distance`.
+        indices : ndarray of shape (n_queries,) of int64 arrays
+            Positions of the neighbours among the fitted codes, ordered by distance,
+            then position. An empty ball has an empty array. With `return_ids`, their
+            ids.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> index = HammingNeighbors(radius=1).fit([[0, 0], [0, 1], [1, 1]])
+        >>> distances, indices = index.radius_neighbors([[0, 0]])
+        >>> indices[0]
+        array([0, 1])
+        """
+        store = self._fitted_store()
+        radius = self._check_radius(self.radius if radius is None else radius)
+        selected = select(store, mask, ids, exclude)
+        found = self._find("within", store, selected, X, radius)
+        return self._answer(store, found, return_distance, return_ids)
+
+    def _find(self, what, store, selected, X, reach, radius=None):
+        if X is None:
+            queries = store.own_queries()
+        else:
+            queries = self._read_more_codes(X, store)
+        if not len(queries):  # those of an index without codes
+            return [], []
+        own = X is None
+        n_found = min(reach, selected.n) if what == "nearest" else reach
+        found = self._search_codes(what, store, selected, queries, n_found)
+        if radius is not None:
+            radius = self._check_radius(radius)
+            return nearest_within(*found, reach - own, radius, 0 if own else None)
+        return without_self(*found) if own else found
+
+
+class HammingNeighbors(CodesMixin, BaseIndex):
     """Exact nearest neighbours among binary codes, by Hamming distance.
 
     Answers are ordered by (distance, position): of two codes that are equally near, the
@@ -126,36 +323,6 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         self.n_jobs = n_jobs
         self.device = device
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, ids=None) -> Self:
-        """Set the codes to search, replacing any before.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
-            Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
-        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels, for `score`.
-        ids : array-like of shape (n_samples,), default=None
-            Names of the codes: integers or strings, no two alike. `remove` and filters
-            use them; without any, they use positions.
-
-        Returns
-        -------
-        self : HammingNeighbors
-            The fitted index.
-
-        Raises
-        ------
-        ValueError
-            If the codes hold something else than 0 and 1, or, packed, are not
-            ``uint8``; if `y` or `ids` have another length; if an id occurs twice; if
-            there is no such device.
-        """
-        if self.device not in ("auto", "cpu"):
-            resolve_device(self.device)
-        return self._take_in(X, y, ids)
-
     def prepare(self, expected_queries, *, n_neighbors=None, radius=None) -> Self:
         """Build now the tables or clusters that these queries would repay.
 
@@ -209,153 +376,6 @@ class HammingNeighbors(GraphMixin, BaseIndex):
             _searcher.prepare(*task, self.n_jobs, self.algorithm)
         return self
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, *, ids=None) -> Self:
-        """Append codes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
-            In the format of `fit`.
-        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels of the same type, if the codes before have labels, and only then.
-        ids : array-like of shape (n_samples,), default=None
-            Ids, if the codes before have ids, and only then. The id of a code that was
-            removed may be given again.
-
-        Returns
-        -------
-        self : HammingNeighbors
-            The index with the codes added. If the call fails, the index is as before.
-            Many small additions cost no more than a few large ones.
-
-        Raises
-        ------
-        ValueError
-            As `fit`, or if the codes do not fit those before, or an id is in use.
-        """
-        if not hasattr(self, "_store"):
-            return self.fit(X, y, ids=ids)
-        return self._add(X, y, ids)
-
-    def kneighbors(
-        self,
-        X=None,
-        n_neighbors=None,
-        return_distance=True,
-        *,
-        radius=None,
-        mask=None,
-        ids=None,
-        exclude=None,
-        return_ids=False,
-    ) -> Any:
-        """Find the codes nearest to each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_), default=None
-            Queries in the format of `fit`. None asks for the neighbours of each fitted
-            code, itself left out.
-        n_neighbors : int, default=None
-            The default is the parameter.
-        return_distance : bool, default=True
-            Whether to return the distances too.
-        radius : int, default=None
-            Finds only codes within this distance, inclusive, so that there may be fewer
-            than `n_neighbors`. The answer has the form of `radius_neighbors`.
-        mask : array-like of shape (n_samples_fit_,), bool, default=None
-            Finds only codes at positions where it is True.
-        ids : array-like of shape (n_ids,), default=None
-            Finds only codes with these ids, or at these positions where no ids were
-            given. Those that are not in the index are passed over.
-        exclude : array-like of shape (n_ids,), default=None
-            Finds no codes with these ids, or at these positions. Those that are not in
-            the index are passed over.
-        return_ids : bool, default=False
-            Whether to return ids in place of positions.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_queries, n_neighbors), int32
-            Bits that differ, ascending. Only if `return_distance`.
-        indices : ndarray of shape (n_queries, n_neighbors), int64
-            Positions of the neighbours among the fitted codes, ordered by distance,
-            then position. With `return_ids`, their ids.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer codes to find than `n_neighbors` and no `radius` is
-            given, or `X` is None and codes were removed since the last `compact`.
-
-        Examples
-        --------
-        >>> from skhash.neighbors import HammingNeighbors
-        >>> index = HammingNeighbors(n_neighbors=1).fit([[0, 0], [0, 1], [1, 1]])
-        >>> index.kneighbors(return_distance=False)
-        array([[1],
-               [0],
-               [1]])
-        >>> index.kneighbors([[0, 0]], mask=[False, True, True])
-        (array([[1]], dtype=int32), array([[1]]))
-        """
-        store = self._fitted_store()
-        selected = select(store, mask, ids, exclude)
-        own = X is None
-        k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n, radius)
-        found = self._find("nearest", store, selected, X, k + own, radius)
-        return self._answer(store, found, return_distance, return_ids)
-
-    def radius_neighbors(
-        self,
-        X=None,
-        radius=None,
-        return_distance=True,
-        *,
-        mask=None,
-        ids=None,
-        exclude=None,
-        return_ids=False,
-    ) -> Any:
-        """Find all codes within a distance of each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features_in_), default=None
-            Queries in the format of `fit`. None asks for the neighbours of each fitted
-            code, itself left out.
-        radius : int, default=None
-            Inclusive. The default is the parameter.
-        return_distance : bool, default=True
-            Whether to return the distances too.
-        mask, ids, exclude, return_ids
-            As in `kneighbors`.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_queries,) of int32 arrays
-            Bits that differ, ascending. Only if `return_distance`.
-        indices : ndarray of shape (n_queries,) of int64 arrays
-            Positions of the neighbours among the fitted codes, ordered by distance,
-            then position. An empty ball has an empty array. With `return_ids`, their
-            ids.
-
-        Examples
-        --------
-        >>> from skhash.neighbors import HammingNeighbors
-        >>> index = HammingNeighbors(radius=1).fit([[0, 0], [0, 1], [1, 1]])
-        >>> distances, indices = index.radius_neighbors([[0, 0]])
-        >>> indices[0]
-        array([0, 1])
-        """
-        store = self._fitted_store()
-        radius = self.radius if radius is None else radius
-        check_count("radius", radius)
-        selected = select(store, mask, ids, exclude)
-        found = self._find("within", store, selected, X, int(radius))
-        return self._answer(store, found, return_distance, return_ids)
-
     def score(self, X, y) -> float:
         """Return the mean average precision of the ranking of the fitted codes.
 
@@ -380,17 +400,15 @@ class HammingNeighbors(GraphMixin, BaseIndex):
         queries = self._read_more_codes(X, self._fitted_store())
         return score_codes(self, queries, y)
 
-    def _find(self, what, store, selected, X, reach, radius=None):
-        if X is None:
-            queries = store.own_queries()
-        else:
-            queries = self._read_more_codes(X, store)
-        if not len(queries):  # those of an index without codes
-            return [], []
-        how, own = (self.algorithm, self.device), X is None
-        n_found = min(reach, selected.n) if what == "nearest" else reach
-        found = self._search(what, store, selected, queries, n_found, *how)
-        if radius is not None:
-            check_count("radius", radius)
-            return nearest_within(*found, reach - own, radius, 0 if own else None)
-        return without_self(*found) if own else found
+    def _take_in(self, X, y, ids, **columns):
+        if self.device not in ("auto", "cpu"):
+            resolve_device(self.device)  # raises where there is none
+        return super()._take_in(X, y, ids, **columns)
+
+    def _check_radius(self, radius):
+        check_count("radius", radius)
+        return int(radius)
+
+    def _search_codes(self, what, store, selected, queries, reach):
+        task = what, store, selected, queries, reach
+        return self._search(*task, self.algorithm, self.device)

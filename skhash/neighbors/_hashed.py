@@ -21,11 +21,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import pack_bits
-from skhash.neighbors._asymmetric import AsymmetricNeighbors, chained, check_radius
+from skhash.neighbors._asymmetric import AsymmetricNeighbors, chained
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
-from skhash.neighbors._params import check_candidates, check_params
+from skhash.neighbors._params import check_candidates, check_params, check_radius
 from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
 from skhash.neighbors.search.vectors import VectorScorer
@@ -409,7 +409,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if by_decoder(self.index_) or self.rerank is not None:
-            return score_search(self, X, y)
+            return score_search(self, self.index_, X, y, self.rerank)
         return score_codes(self.index_, self._encode(self._scaled(X)), y)
 
     @property

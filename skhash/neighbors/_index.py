@@ -48,7 +48,7 @@ class BaseIndex(BaseEstimator):
             decoder.check_codes(packed, np.shape(X)[1], self.packed)
             keys = decoder.keys(packed, added)
             decoder, columns["levels"] = decoder.with_levels(keys)
-        store = Store(packed, decoder, **columns)
+        store = Store(self._arrange(packed), decoder, **columns)
         if ids is not None:
             store.lookup()  # refuses an id that occurs twice
         validate_data(self, X, reset=True, skip_check_array=True)
@@ -328,6 +328,10 @@ class BaseIndex(BaseEstimator):
             )
         return packed
 
+    def _arrange(self, packed):
+        """Return the codes as the store keeps them."""
+        return packed
+
     def _pack(self, codes):
         return check_packed(codes) if self.packed else pack_bits(codes)
 
@@ -402,14 +406,16 @@ def _without(store, ids, action):
     return store.remove(positions)
 
 
-def score_search(search, X, y):
-    """Return the mean average precision of what a `HashedNeighbors` finds."""
+def score_search(search, index, X, y, most=None):
+    """Return the mean average precision of what a search finds in an index.
+
+    most : how many codes it can find; by default all
+    """
     from skhash.metrics._found import found_average_precision
 
-    index = search.index_
     store = _labelled_store(index)
     X = X.tocsr() if sparse.issparse(X) else X  # other formats have no slices
-    n_found = min(store.n_live, search.rerank or store.n)
+    n_found = min(store.n_live, most or store.n)
     found = [
         search.kneighbors(X[rows], n_found, return_distance=False)
         for rows in row_chunks(np.shape(X)[0], 48 * n_found)

@@ -1,6 +1,6 @@
 """Pairs of near codes, and the groups that they form."""
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,26 @@ from skhash.codes import (
     packed_to_words,
     packed_width,
 )
+from skhash.neighbors._params import check_count
+from skhash.neighbors.search.algorithm import Question
 from skhash.neighbors.search.equal_codes import EqualCodes
-from skhash.utils._sklearn import Interval, validate_params
+from skhash.neighbors.store.planes import Planes
+from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.arrays import as_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
 _searcher = LateModule("skhash.neighbors.search.searcher")
+_planes = LateModule("skhash.neighbors.search.planes")
 
 # Codes whose pairs are searched for at a time.
 BLOCK_ROWS = 2**14
 
+_TYPES = {"hamming": np.int32, "jaccard": np.float64}
 _CONSTRAINTS = {
     "codes": ["array-like"],
-    "radius": [Interval(Integral, 0, None, closed="left")],
+    "radius": [Interval(Real, 0, None, closed="left")],
+    "metric": [StrOptions({"hamming", "jaccard"})],
     "packed": ["boolean"],
     "return_distance": ["boolean"],
     "n_jobs": [None, Integral],
@@ -36,7 +42,7 @@ _CONSTRAINTS = {
 
 @validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
 def radius_pairs(
-    codes, radius, *, packed=False, n_jobs=None
+    codes, radius, *, metric="hamming", packed=False, n_jobs=None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find all pairs of codes within a distance of each other.
 
@@ -45,8 +51,10 @@ def radius_pairs(
     codes : array-like of shape (n, n_bits), (n, n_bytes) or (n,)
         Bits 0/1, or packed bytes (``uint8``) with ``packed=True``. Or hashes: hex
         strings of one length, or integers of any number of bits.
-    radius : int
-        Bits that may differ, inclusive.
+    radius : int or float
+        Bits that may differ, or the Jaccard distance, inclusive.
+    metric : {"hamming", "jaccard"}, default="hamming"
+        The distance, as of `HammingNeighbors` or `JaccardNeighbors`.
     packed : bool, default=False
         The format of `codes`.
     n_jobs : int, default=None
@@ -54,8 +62,8 @@ def radius_pairs(
 
     Returns
     -------
-    distances : ndarray of shape (n_pairs,), int32
-        Bits that differ.
+    distances : ndarray of shape (n_pairs,), int32 or float64
+        Bits that differ, or the Jaccard distance.
     pairs : ndarray of shape (n_pairs, 2), int64
         Positions i < j, each pair once, ordered by i, then distance, then j.
 
@@ -69,13 +77,15 @@ def radius_pairs(
     --------
     duplicate_groups : Groups of codes that such pairs connect.
     HammingNeighbors.radius_neighbors : Pairs of queries and codes.
+    JaccardNeighbors.radius_neighbors : The same by the Jaccard distance.
 
     Notes
     -----
     Codes are sorted for a radius of 0. For a small one they are looked up in tables, as
     by ``HammingNeighbors(algorithm="multi_index")``; where that would be slower, all
-    pairs are compared. Memory is that of the codes, the tables and the answer. Of m
-    equal codes, that is m (m - 1) / 2 pairs: `duplicate_groups` does without them.
+    pairs are compared, as they are for the Jaccard distance. Memory is that of the
+    codes, the tables and the answer. Of m equal codes, that is m (m - 1) / 2 pairs:
+    `duplicate_groups` does without them.
 
     Examples
     --------
@@ -84,8 +94,8 @@ def radius_pairs(
     (array([0, 1], dtype=int32), array([[0, 2],
            [1, 3]]))
     """
-    blocks = list(_pair_blocks(*_words(codes, packed), int(radius), n_jobs))
-    empty = np.empty(0, dtype=np.int32), np.empty((0, 2), dtype=np.int64)
+    blocks = list(_pair_blocks(*_words(codes, packed), radius, metric, n_jobs))
+    empty = np.empty(0, dtype=_TYPES[metric]), np.empty((0, 2), dtype=np.int64)
     distances, pairs = zip(empty, *blocks, strict=True)
     return np.concatenate(distances), np.concatenate(pairs)
 
@@ -95,21 +105,30 @@ def radius_pairs(
     prefer_skip_nested_validation=True,
 )
 def duplicate_groups(
-    codes, radius, *, packed=False, priority=None, return_distance=False, n_jobs=None
+    codes,
+    radius,
+    *,
+    metric="hamming",
+    packed=False,
+    priority=None,
+    return_distance=False,
+    n_jobs=None,
 ) -> Any:
     """Group codes connected by chains of near pairs.
 
     Two codes are in one group if one can be reached from the other by steps between
-    codes of at most `radius` bits: the groups are the connected components of the graph
-    of `radius_pairs`. The ends of a long chain may be far apart.
+    codes at a distance of at most `radius`: the groups are the connected components of
+    the graph of `radius_pairs`. The ends of a long chain may be far apart.
 
     Parameters
     ----------
     codes : array-like of shape (n, n_bits), (n, n_bytes) or (n,)
         Bits 0/1, or packed bytes (``uint8``) with ``packed=True``. Or hashes: hex
         strings of one length, or integers of any number of bits.
-    radius : int
-        Bits by which neighbours in a chain may differ, inclusive.
+    radius : int or float
+        How far away neighbours in a chain may be, inclusive.
+    metric : {"hamming", "jaccard"}, default="hamming"
+        The distance, as of `HammingNeighbors` or `JaccardNeighbors`.
     packed : bool, default=False
         The format of `codes`.
     priority : array-like of shape (n,), default=None
@@ -122,8 +141,8 @@ def duplicate_groups(
 
     Returns
     -------
-    distances : ndarray of shape (n,), int32
-        Bits by which each code differs from the one that its group keeps. Only if
+    distances : ndarray of shape (n,), int32 or float64
+        The distance of each code from the one that its group keeps. Only if
         `return_distance`.
     groups : ndarray of shape (n,), int64
         The number of each code's group. Groups are numbered from 0 on in the order of
@@ -176,7 +195,8 @@ def duplicate_groups(
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
     groups = np.arange(len(equal))
-    blocks = _pair_blocks(words[equal.firsts], n_planes, int(radius), n_jobs)
+    task = words[equal.firsts], n_planes, radius, metric
+    blocks = _pair_blocks(*task, n_jobs)
     for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
         ones, ends = np.ones(len(pairs), dtype=bool), groups[pairs]
         joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
@@ -189,10 +209,12 @@ def duplicate_groups(
     if not return_distance:
         return (groups, *more) if more else groups
     firsts = words[kept]
-    distances = np.empty(len(words), dtype=np.int32)
+    distances = np.empty(len(words), dtype=_TYPES[metric])
     for rows in row_chunks(len(words), 2 * words.shape[1] * words.itemsize):
-        differing = words[rows] ^ firsts[groups[rows]]
-        distances[rows] = np.bitwise_count(differing).sum(axis=1)
+        some, first = words[rows], firsts[groups[rows]]
+        distances[rows] = np.bitwise_count(some ^ first).sum(axis=1)
+        if metric == "jaccard":
+            distances[rows] /= np.maximum(np.bitwise_count(some | first).sum(axis=1), 1)
     return distances, groups, *more
 
 
@@ -249,13 +271,24 @@ def _is_whole(one):
     return isinstance(one, Integral) and not isinstance(one, bool)
 
 
-def _pair_blocks(words, n_planes, radius, n_jobs):
+def _pair_blocks(words, n_planes, radius, metric, n_jobs):
     """Yield distances and pairs, block by block of codes."""
+    if metric == "hamming":
+        check_count("radius", radius)
     if radius == 0:
         for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
-            yield np.zeros(len(pairs), dtype=np.int32), pairs
+            yield np.zeros(len(pairs), dtype=_TYPES[metric]), pairs
         return
-    radius = min(radius, n_planes)
+    if metric == "jaccard":
+        search = _planes.PlaneSearch(Planes.of(words.view(np.uint8)))
+        question = Question("within", radius, n_jobs)
+        for rows in row_chunks(len(words), 1, BLOCK_ROWS):
+            distances, second, counts = search.within(words[rows], question)
+            pairs = np.stack([np.repeat(np.arange(len(words))[rows], counts), second])
+            behind = pairs[1] > pairs[0]
+            yield distances[behind], pairs.T[behind]
+        return
+    radius = min(int(radius), n_planes)
     # Codes are compared with those behind them, or looked up among these.
     best = _searcher.Searcher(words, n_planes).best(
         _searcher.Question("within", radius), len(words) / 2, ["brute", "multi_index"]

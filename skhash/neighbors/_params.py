@@ -1,7 +1,8 @@
 """Checks of parameters and other arguments."""
 
 from functools import lru_cache
-from numbers import Integral
+from math import inf, isfinite
+from numbers import Integral, Real
 from operator import attrgetter
 
 from skhash.utils._sklearn import validate_parameter_constraints
@@ -25,6 +26,13 @@ def check_count(name, value, least=0):
         raise ValueError(
             f"{name} must be an integer of at least {least}, got {value!r}."
         )
+
+
+def check_radius(radius, least=-inf):
+    """Raise ``ValueError`` unless the radius is a finite number of at least `least`."""
+    if not isinstance(radius, Real) or not isfinite(radius) or radius < least:
+        at_least = "" if least == -inf else f" of at least {least}"
+        raise ValueError(f"radius must be a finite number{at_least}, got {radius!r}.")
 
 
 def check_candidates(k, rerank):

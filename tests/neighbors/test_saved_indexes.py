@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import skhash
 from skhash import HashedNeighbors, ITQHash, PCAHash, SGHEncoder
 from skhash.codes import pack_bits
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, JaccardNeighbors
 from skhash.neighbors.search.pruned import Clusters
 from skhash.persistence.estimators import FILE
 
@@ -42,6 +42,11 @@ WAYS = [
 
 def make_codes(**params):
     index = HammingNeighbors(4, radius=30, n_jobs=1, **params)
+    return index.fit(BITS, BITS[:, :3], ids=IDS).remove(IDS[:9])
+
+
+def make_planes():
+    index = JaccardNeighbors(4, radius=0.6, n_jobs=1)
     return index.fit(BITS, BITS[:, :3], ids=IDS).remove(IDS[:9])
 
 
@@ -74,6 +79,7 @@ WHOLE.codebook_ = WHOLE.entries_ * WHOLE.scales_[:, None, None]
 MAKERS = {
     "codes": make_codes,
     "clusters": lambda: make_codes(algorithm="pruned"),
+    "planes": make_planes,
     "decoder": lambda: make_asymmetric(decoder=CODEBOOK),
     "inner products": lambda: make_asymmetric("inner_product", decoder=CODEBOOK),
     "cosine": lambda: make_asymmetric("cosine", decoder=CODEBOOK),
@@ -96,7 +102,7 @@ def answers(estimator):
     index = getattr(estimator, "index_", estimator)
     if index is not estimator:
         found = estimator.kneighbors(ROWS, 3, return_ids=True)
-    elif isinstance(index, HammingNeighbors):
+    elif isinstance(index, HammingNeighbors | JaccardNeighbors):
         found = index.kneighbors(QUERIES, return_ids=True)
         found += tuple(map(np.concatenate, index.radius_neighbors(QUERIES)))
     else:
@@ -146,6 +152,7 @@ def load(path, **options):
     if "search" not in path.name and path.name != "frozen":
         codes = path.name in ("codes", "clusters")
         cls = HammingNeighbors if codes else AsymmetricNeighbors
+        cls = JaccardNeighbors if path.name == "planes" else cls
     return cls.load(path, **options)
 
 
@@ -175,7 +182,7 @@ def test_an_open_map_outlives_its_file(path):
     assert_same(loaded, MAKERS[path.name]())
 
 
-@of_kinds("codes", "decoder", "search of vectors")
+@of_kinds("codes", "planes", "decoder", "search of vectors")
 def test_joblib_of_a_map(path, tmp_path):
     joblib.dump(load(path, mmap=True), tmp_path / "index.joblib")
     for mode in (None, "r"):
@@ -237,7 +244,7 @@ def test_others_read_the_file(path):
 # Damage
 
 
-@of_kinds("codes", "decoder", "search of vectors")
+@of_kinds("codes", "planes", "decoder", "search of vectors")
 @pytest.mark.parametrize("mmap", [False, True])
 def test_flipped_bits_are_found_before_the_first_answer(path, mmap):
     whole = (path / FILE).read_bytes()
@@ -310,6 +317,11 @@ WRONG = {
         np.ones((13, 512), "u1"),
         np.ones((1, 512, 13), "u1"),
     ],
+    "planes": [
+        np.zeros(shape, "u8") for shape in ((1, 72, 8), (1, 73, 4), (1, 81, 8), (73, 8))
+    ],
+    "planes ": [np.zeros((1, 73, 8), "i8")],
+    "counts": [np.ones(300, "u1"), np.ones(300, "i4"), np.ones((300, 1), "u2")],
     "order": [
         *(np.arange(n, dtype="i4") for n in (0, 299, 301)),
         *(np.arange(300, dtype=kind) for kind in ("i8", "u4", "f4")),
@@ -326,7 +338,7 @@ WRONG = {
 }
 
 
-@of_kinds("decoder")
+@of_kinds("decoder", "planes")
 @pytest.mark.parametrize("name", WRONG)
 def test_arrays_of_other_types_shapes_lengths_and_content(path, name):
     manifest, arrays = read(path)
@@ -334,10 +346,28 @@ def test_arrays_of_other_types_shapes_lengths_and_content(path, name):
     others = WRONG[name]
     if key in arrays and name not in ("codebook", "offset"):
         own = arrays[key]
-        lengths = (0, 2) if name == "blocks" else (0, 299, 301)
+        lengths = (0, 2) if name in ("blocks", "planes") else (0, 299, 301)
         others = [*others, *(np.resize(own, (n, *own.shape[1:])) for n in lengths)]
     for other in others:
         refused(path, manifest, {**arrays, key: np.ascontiguousarray(other)}, "")
+
+
+@of_kinds("planes")
+def test_planes_without_the_others(path):
+    manifest, arrays = read(path)
+    for name in ("planes", "counts", "order"):
+        others = {key: one for key, one in arrays.items() if not key.endswith(name)}
+        refused(path, manifest, others, f"{name} is missing")
+
+
+@of_kinds("planes")
+def test_planes_behind_those_of_a_code(path):
+    manifest, arrays = read(path)
+    for plane in (64, 65, 72):
+        planes = arrays["_store/planes"].copy()
+        planes[0, plane, 7] = 1
+        message = "codes have more bits than they may have"
+        refused(path, manifest, {**arrays, "_store/planes": planes}, message)
 
 
 @of_kinds("codes", "decoder")
@@ -365,7 +395,7 @@ def test_levels_above_the_largest(path):
     refused(path, manifest, {**arrays, "_store/blocks": blocks}, "above the largest")
 
 
-@of_kinds("codes", "decoder")
+@of_kinds("codes", "planes", "decoder")
 def test_numbers_that_are_not_those_of_the_arrays(path):
     manifest, arrays = read(path)
     values = manifest["values"]

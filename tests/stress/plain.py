@@ -10,6 +10,13 @@ def hamming_distances(queries, bits):
     return (q.sum(axis=1)[:, None] + b.sum(axis=1) - 2 * q @ b.T).astype(np.int32)
 
 
+def jaccard_distances(queries, bits):
+    """Return all distances; of two codes without ones, 0."""
+    q, b = queries.astype(np.float32), bits.astype(np.float32)
+    union = q.sum(axis=1)[:, None] + b.sum(axis=1) - q @ b.T
+    return (union - q @ b.T).astype(float) / np.maximum(union, 1)
+
+
 def scores_of(queries, vectors, metric):
     """Return the distances of all pairs, in float64."""
     products = queries @ vectors.T

@@ -20,11 +20,17 @@ from stress.plain import (
     decoded,
     first_of,
     hamming_distances,
+    jaccard_distances,
     scores_of,
 )
 
 from skhash.linear import RandomHyperplaneHash
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.neighbors import (
+    AsymmetricNeighbors,
+    HammingNeighbors,
+    HashedNeighbors,
+    JaccardNeighbors,
+)
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._levels import numbers_of as read_numbers
 from skhash.quantization import AdditiveQuantizer
@@ -270,7 +276,7 @@ class LiveIndex(RuleBasedStateMachine):
 
     def draw_queries(self, rng, own):
         """Draw queries: how to ask, their scores, and those that find candidates."""
-        bits = self.codes.draw(rng, rng.integers(1, MAX_QUERIES))
+        self.asked = bits = self.codes.draw(rng, rng.integers(1, MAX_QUERIES))
         bits = self.rows["bits"] if own else bits
         scores = hamming_distances(bits, self.rows["bits"])
         return None if own else self.as_codes(bits, draw_form(rng)), scores, None, {}
@@ -485,7 +491,22 @@ class LiveSearch(LiveVectors):
         return has_own and LiveIndex.finds_own(self)
 
 
-MACHINES = LiveIndex, LiveVectors, LiveSearch
+class LiveFingerprints(LiveIndex):
+    """`JaccardNeighbors`: distances are compared to the last bit."""
+
+    def make(self, rng):
+        return JaccardNeighbors(packed=self.packed)
+
+    def draw_queries(self, rng, own):
+        X, _, *rest = super().draw_queries(rng, own)
+        bits = self.rows["bits"] if own else self.asked
+        return X, jaccard_distances(bits, self.rows["bits"]), *rest
+
+    def draw_radius(self, rng, scores):
+        return LiveVectors.draw_radius(self, rng, scores)
+
+
+MACHINES = LiveIndex, LiveVectors, LiveSearch, LiveFingerprints
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -499,7 +520,9 @@ def test_questions(machine, rng, n, n_bits):
         index.ask(rng, 2)
 
 
-TestLiveIndex, TestLiveVectors, TestLiveSearch = (one.TestCase for one in MACHINES)
-for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch):
+TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints = (
+    one.TestCase for one in MACHINES
+)
+for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints):
     case.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)
 del case

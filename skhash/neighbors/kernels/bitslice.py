@@ -57,7 +57,7 @@ def n_groups(n_planes: int) -> int:
     return step * -(-n_planes // (GROUP * step))
 
 
-class _Adder:
+class Adder:
     """A carry-save adder over vectors of one-bit numbers.
 
     Terms wait at their level (the power of two that they count for); three of them
@@ -136,7 +136,7 @@ def _sum_in_loop(code, adder, step, table, choice, n_groups):
         def skip(address, n_bytes):
             return code.at(address, code.mul(loop.index, INT64(n_bytes)))
 
-        adder = _Adder(code, [code.load(place) for place in places])
+        adder = Adder(code, [code.load(place) for place in places])
         adder.overflow = code.load(overflow)
         rows = skip(table, step * group_bytes), skip(choice, step * 2)
         for group in range(step):
@@ -177,7 +177,7 @@ def find_near(
             for level in range(n_levels(program))
         ]
         rows = table.start, choices.row(query)
-        adder = _Adder(code, digits)
+        adder = Adder(code, digits)
         if program in STRAIGHT:
             far = _sum_straight(code, adder, program, *rows)
         else:
@@ -250,7 +250,7 @@ def fill_table(code, planes: uint64[:, ::1], table: uint64[::1]):
     """
     plane_bytes = 8 * LANES
     n_groups = code.udiv(table.shape[0], INT64(GROUP_PLANES * LANES))
-    adder = _Adder(code)
+    adder = Adder(code)
     with code.loop(n_groups) as loop:
         source = code.at(planes.start, code.mul(loop.index, INT64(GROUP * plane_bytes)))
         target = code.at(

@@ -14,6 +14,7 @@ from skhash.neighbors.store.blocks import Blocks, Order
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
 from skhash.neighbors.store.decoder import METRICS, Decoder
 from skhash.neighbors.store.kept_file import KeptFile
+from skhash.neighbors.store.planes import Planes
 from skhash.neighbors.store.store import Store
 from skhash.numerics._decoder import check_codebook
 from skhash.numerics._levels import FRACTION_BITS, LARGEST_PATTERN, levels_to_keys
@@ -22,22 +23,27 @@ from skhash.persistence.tensors import naming_damage
 from skhash.utils.late import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
+_planes = LateModule("skhash.neighbors.kernels.planes")
 
-# Arrays with a row a code, those of a decoder, of clusters, and all.
+# Columns, arrays of a decoder, of clusters, codes of three layouts, what planes need
+# beside them, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "places")
 DECODER = ("codebook", "offset")
 CODEBOOKS = ("float64", 2), ("float32", 3), ("int16", 3), ("int8", 3)
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
-ARRAYS = ("codes", "blocks", "order", *COLUMNS, *DECODER, "scales", *CLUSTERS)
+CODES, BESIDE = ("codes", "blocks", "planes"), ("counts", "order")
+ARRAYS = (*CODES, *BESIDE, *COLUMNS, *DECODER, "scales", *CLUSTERS)
 
 
 def write_store(store) -> tuple[dict, dict]:
     """Return the arrays of a store by name, and its values for JSON."""
     # The codes come first, as the first array begins with a line of the cache.
-    if store.decoder is None:
+    blocks = store["blocks"]
+    if blocks is None:
         arrays = {"codes": store["words"].view(np.uint8)}
+    elif store.decoder is None:
+        arrays = blocks.arrays()
     else:
-        blocks = store["blocks"]
         arrays = {"blocks": blocks.whole}
         if blocks.order:
             arrays["order"] = blocks.order.positions
@@ -84,7 +90,10 @@ def read_store(saved, values, n_features, verify):
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
     whole = {"n_bytes": n_bytes, "clusters": clusters}
     codes = arrays.get("codes")
-    if decoder is not None:
+    if "planes" in arrays:
+        parts = (arrays[name] for name in ("planes", *BESIDE))
+        codes = Planes(*parts, (n, n_bytes))
+    elif decoder is not None:
         order = Order(arrays["order"]) if "order" in arrays else None
         codes = Blocks(arrays["blocks"], n, n_bytes, order=order)
     store = Store(codes, decoder, **whole, **columns)
@@ -109,7 +118,9 @@ def _check_arrays(arrays, n, n_bytes, n_features):
     arrays : dict of ndarrays, or of memory maps, of which nothing is read
     """
     wrong = [name for name, array in arrays.items() if not _is_of_its_kind(name, array)]
-    if wrong or len(arrays.keys() & {"codes", "blocks"}) != 1:
+    if "planes" in arrays or "counts" in arrays:
+        wrong += sorted({"planes", *BESIDE} - arrays.keys())
+    if wrong or len(arrays.keys() & set(CODES)) != 1:
         name = (wrong or ["codes"])[0]
         raise ValueError(
             f"{name} is missing, or of a type or shape that it cannot have."
@@ -121,13 +132,15 @@ def _check_arrays(arrays, n, n_bytes, n_features):
         )
     if "codes" in arrays:
         expected = [(n, 8 * -(-n_bytes // 8))]
+    elif "planes" in arrays:
+        expected = [(-(-n // _planes.BLOCK), 8 * n_bytes + 1, _planes.WORDS)]
     else:
         size = _kernels.BLOCK
         expected = [(-(-n // size), n_bytes + width, size) for width in range(5)]
-    (codes,) = (arrays[name] for name in arrays.keys() & {"codes", "blocks"})
+    (codes,) = (arrays[name] for name in arrays.keys() & set(CODES))
     if type(n) is not int or codes.shape not in expected:
         raise ValueError(f"{n} codes of {n_bytes} bytes have not shape {codes.shape}.")
-    if {len(arrays[name]) for name in arrays.keys() & {*COLUMNS, "order"}} - {n}:
+    if {len(arrays[name]) for name in arrays.keys() & {*COLUMNS, *BESIDE}} - {n}:
         raise ValueError("Its arrays differ in length.")
     return n_bits
 
@@ -137,6 +150,8 @@ def _is_of_its_kind(name, array):
     return {
         "codes": dtype == np.uint8 and ndim == 2 and array.flags.c_contiguous,
         "blocks": dtype == np.uint8 and ndim == 3 and array.flags.c_contiguous,
+        "planes": dtype == np.uint64 and ndim == 3 and array.flags.c_contiguous,
+        "counts": dtype in (np.uint16, np.uint32) and ndim == 1,
         "y": kind not in "OV" and ndim in (1, 2),
         "ids": (dtype == np.int64 or kind == "U") and ndim == 1,
         "live": kind == "b" and ndim == 1,
@@ -152,7 +167,7 @@ def _is_of_its_kind(name, array):
 def _read_decoder(arrays, scoring, n_bits):
     """Return the decoder, or None; raise unless it fits the codes."""
     there = arrays.keys() & {*DECODER, "blocks", "scales"}
-    if scoring is None and not there and "order" not in arrays:
+    if scoring is None and not there and ("order" in arrays) == ("planes" in arrays):
         return None
     kinds = {"n_bits": int, "normalized": bool, "metric": str}
     kinds |= {"fraction_bits": int, "base": int, "last": int}
@@ -228,6 +243,10 @@ def _check_content(arrays, n_bits, store):
         last_words = codes[:, -8:].view(np.uint64)
         used = np.bitwise_or.reduce(last_words, axis=0).view(np.uint8)
         n_bits -= 8 * (codes.shape[1] - 8)
+    elif "planes" in arrays:
+        first = 8 * (store.n_bytes - 1)
+        used = arrays["planes"][:, first:].any(axis=(0, 2))
+        used, n_bits = np.packbits(used, bitorder="little"), n_bits - first
     else:
         used = np.bitwise_or.reduce(arrays["blocks"][:, store.n_bytes - 1], axis=None)
         used = np.atleast_1d(used)
@@ -245,7 +264,7 @@ def _check_content(arrays, n_bits, store):
     for name in arrays.keys() & set(DECODER):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds NaN or infinity.")
-    if "order" in arrays:
+    if "order" in arrays and store.n:
         order, n = arrays["order"], store.n
         is_there = np.zeros(n, dtype=bool)
         if order.dtype == position_type(n) and 0 <= order.min() <= order.max() < n:

@@ -9,6 +9,7 @@ from skhash.codes import packed_to_words
 from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
 from skhash.neighbors.store.kept_file import KeptFile
+from skhash.neighbors.store.planes import Planes
 from skhash.numerics._levels import keys_to_levels
 
 
@@ -49,9 +50,9 @@ class Store:
 
     Parameters
     ----------
-    packed : ndarray of shape (n, n_bytes), uint8, or Blocks
+    packed : ndarray of shape (n, n_bytes), uint8, Blocks or Planes
         The codes. With a decoder, they are kept in blocks, as searches read them, and
-        else in words.
+        else in words, or as planes where these are given.
     decoder : Decoder, default=None
         The decoder of the codes.
     n_bytes : int, default=None
@@ -90,12 +91,12 @@ class Store:
                     f"{name} has {len(column)} rows, and there are {self.n} codes."
                 )
         # Rows from `n` on are room to grow into.
-        if decoder is None:
+        if isinstance(packed, Blocks | Planes):
+            codes = {"blocks": packed}
+        elif decoder is None:
             codes = {"words": packed_to_words(packed)}
         else:
-            codes = {"blocks": packed}
-            if not isinstance(packed, Blocks):
-                codes["blocks"] = Blocks.of(packed, columns.pop("levels", None))
+            codes = {"blocks": Blocks.of(packed, columns.pop("levels", None))}
         self._rooms = {**codes, "live": None, **columns}
         self.codes_key = CodesKey(clusters)
         self._lookup = None
@@ -122,7 +123,7 @@ class Store:
     @property
     def packed(self):
         """The codes as packed bytes."""
-        if self.decoder is not None:
+        if self.has("blocks"):
             return self["blocks"].packed
         return self["words"].view(np.uint8)[:, : self.n_bytes]
 
@@ -183,7 +184,7 @@ class Store:
             added = np.arange(self.n, n)
             lookup = self.lookup().add(columns["ids"], added, self["live"])
         levels = columns.pop("levels", None)
-        if self.decoder is None:
+        if self.has("words"):
             columns["words"] = packed_to_words(packed)
         removed_any = self["live"] is not None
         columns["live"] = np.ones(len(packed), dtype=bool) if removed_any else None
@@ -191,7 +192,7 @@ class Store:
             name: None if rows is None else _with_rows(self._rooms[name], self.n, rows)
             for name, rows in columns.items()
         }
-        if self.decoder is not None:
+        if self.has("blocks"):
             rooms["blocks"] = self._rooms["blocks"].extended(self.n, packed, levels)
         return self._with(rooms, n, lookup)
 
@@ -304,7 +305,9 @@ class Store:
 
     def __getstate__(self):
         levels = {} if self.decoder is None else {"levels": self.levels}
-        codes = {"packed": self.packed, "decoder": self.decoder}
+        blocks = self["blocks"]
+        packed = blocks if isinstance(blocks, Planes) else self.packed
+        codes = {"packed": packed, "decoder": self.decoder}
         return {**codes, **levels, **self.columns()}
 
     def __setstate__(self, state):

@@ -26,9 +26,12 @@ NEON = GENERIC | {"NUMBA_CPU_FEATURES": "+fp-armv8,+neon"}
 # Without vector instructions all kernels are called; those that have some, with them.
 ALL = {
     "plain": (PLAIN, [*calls.PARTS]),
-    "vectors": (NEON if ARM else HASWELL, ["brute", "asymmetric", "encoding"]),
+    "vectors": (
+        NEON if ARM else HASWELL,
+        ["brute", "jaccard", "asymmetric", "encoding"],
+    ),
 }
-SOME = {"plain": (PLAIN, ["asymmetric", "encoding"])}
+SOME = {"plain": (PLAIN, ["jaccard", "asymmetric", "encoding"])}
 CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1"}
 
 

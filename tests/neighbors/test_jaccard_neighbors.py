@@ -1,0 +1,399 @@
+"""`JaccardNeighbors` against fractions of Python's integers, and scikit-learn."""
+
+import copy
+import pickle
+import tracemalloc
+from fractions import Fraction
+
+import joblib
+import numpy as np
+import pytest
+from cases import each
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layouts import LAYOUTS
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from sklearn.cluster import DBSCAN
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.estimator_checks import check_estimator
+
+import skhash
+from skhash.codes import pack_bits
+from skhash.neighbors import JaccardNeighbors, duplicate_groups, radius_pairs
+from skhash.neighbors.kernels import planes as kernels
+from skhash.neighbors.search import planes as search
+from skhash.neighbors.store.planes import Planes
+
+RADII = 0, 0.25, 0.3, 1 / 3, 0.5, 0.9, 1, 2
+# Within a block of the kernels, and beyond.
+SIZES = 1, 9, 511, 512, 513, 1300
+
+
+def fractions(queries, codes):
+    """Return all distances as fractions."""
+    sides = [
+        [int("".join(map(str, row)), 2) for row in np.asarray(bits, dtype=int)]
+        for bits in (queries, codes)
+    ]
+    return [
+        [
+            Fraction((a ^ b).bit_count(), (a | b).bit_count()) if a | b else Fraction(0)
+            for b in sides[1]
+        ]
+        for a in sides[0]
+    ]
+
+
+def expected(queries, codes, k=None, radius=np.inf, allowed=None):
+    """Return distances and positions, lists of arrays, in the order of fractions."""
+    allowed = range(len(codes)) if allowed is None else allowed
+    for own in fractions(queries, codes):
+        order = sorted(allowed, key=lambda i, own=own: (own[i], i))
+        order = [i for i in order if float(own[i]) <= radius][:k]
+        yield np.array([float(own[i]) for i in order]), np.array(order, dtype=int)
+
+
+def assert_found(found, wanted):
+    for *one, other in zip(*found, wanted, strict=True):
+        for mine, theirs in zip(one, other, strict=True):
+            assert_array_equal(mine, theirs)
+
+
+def make_codes(seed, n, n_bits, density):
+    """Codes around some others, of few ones and of many; some empty, some equal."""
+    rng = np.random.default_rng(seed)
+    centers = rng.random((max(1, n // 20), n_bits)) < density * rng.random()
+    codes = centers[rng.integers(0, len(centers), n)]
+    codes ^= rng.random((n, n_bits)) < density / 20
+    codes[rng.random(n) < 0.02] = False
+    return codes.astype(np.uint8)
+
+
+problems = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**32 - 1),
+        "n": st.sampled_from(SIZES),
+        "n_bits": st.sampled_from((1, 8, 13, 64, 100, 600, 1100)),
+        "density": st.sampled_from((0.02, 0.3, 1.0)),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    problem=problems,
+    k=st.sampled_from((1, 2, 10, 600)),
+    radius=st.sampled_from(RADII) | st.fractions(0, 1, max_denominator=40).map(float),
+    n_jobs=st.sampled_from((1, 2)),
+    n_queries=st.sampled_from((1, 5)),
+)
+def test_answers_are_those_of_fractions(problem, k, radius, n_jobs, n_queries):
+    codes = make_codes(**problem)
+    queries = np.concatenate([codes, 1 - codes, 0 * codes])[:: len(codes) // 3 + 1]
+    queries, k = queries[:n_queries], min(k, len(codes))
+    index = JaccardNeighbors(k, radius=radius, n_jobs=n_jobs).fit(codes)
+    found = index.kneighbors(queries)
+    assert (found[0].dtype, found[1].dtype) == (np.float64, np.int64)
+    assert_found(found, expected(queries, codes, k))
+    assert_found(
+        index.radius_neighbors(queries), expected(queries, codes, None, radius)
+    )
+
+
+def test_equal_distances_of_other_fractions_are_in_the_order_of_positions():
+    """1/2 of two ones or of twenty, in every block and in any order of counts."""
+    rng = np.random.default_rng(0)
+    codes = np.zeros((1600, 60), dtype=np.uint8)
+    for code, size in zip(codes, rng.integers(1, 11, 1600), strict=True):
+        code[:size] = code[20 : 20 + size] = 1
+    codes[rng.random(1600) < 0.3] = 0
+    query = np.repeat([[1, 0]], [20, 40], axis=1)
+    index = JaccardNeighbors(n_jobs=2).fit(codes)
+    for k in (1, 3, 700, 1600):
+        assert_found(index.kneighbors(query, k), expected(query, codes, k))
+    queries = np.tri(20, 60, dtype=np.uint8)
+    assert_found(index.kneighbors(queries, 700), expected(queries, codes, 700))
+
+
+@each("n_equal", [0, 30, 150, 400])
+def test_many_neighbors_of_more_blocks(n_equal):
+    """Where some blocks tell how far away the last one is, rightly or not."""
+    rng = np.random.default_rng(n_equal)
+    codes = (rng.random((10_000, 40)) < rng.random((10_000, 1))).astype(np.uint8)
+    codes[:n_equal] = query = np.repeat([1, 0], 20)
+    index, queries = JaccardNeighbors(200).fit(codes), [codes[-1], query, codes[-2]]
+    assert_found(index.kneighbors(queries), expected(queries, codes, 200))
+    mask = np.arange(10_000) % 7 == 0
+    found = index.kneighbors([query], mask=mask)
+    allowed = np.flatnonzero(mask)
+    assert_found(found, expected([query], codes, 200, allowed=allowed))
+
+
+@each("radius, found", [(0.3, [0, 1]), (0.1 + 0.2, [0, 1]), (0.29999, [0]), (0, [0])])
+def test_a_radius_finds_the_distances_that_are_returned(radius, found):
+    """3/10 is returned as 0.3, and found within it."""
+    codes = np.tri(11, 10, -1, dtype=np.uint8)[[10, 7, 6]]
+    assert_array_equal(
+        JaccardNeighbors().fit(codes).radius_neighbors(codes[:1], radius)[1][0], found
+    )
+
+
+def test_distances_and_graphs_are_those_of_scikit_learn():
+    codes = make_codes(1, 400, 90, 0.4)
+    index = JaccardNeighbors(6, radius=0.45).fit(codes)
+    theirs = NearestNeighbors(n_neighbors=6, radius=0.45, metric="jaccard")
+    theirs.fit(codes.astype(bool))
+    asked = codes[:50].astype(bool)
+    assert_array_equal(index.kneighbors(asked)[0], theirs.kneighbors(asked)[0])
+    for mode in ("connectivity", "distance"):
+        graph = index.radius_neighbors_graph(codes, mode=mode)
+        other = theirs.radius_neighbors_graph(codes.astype(bool), mode=mode)
+        assert_array_equal(graph.toarray(), other.toarray())
+        assert graph.nnz == other.nnz
+    clusters = DBSCAN(eps=0.45, metric="precomputed").fit_predict(graph)
+    alone = DBSCAN(eps=0.45, metric="jaccard").fit_predict(codes.astype(bool))
+    assert_array_equal(clusters, alone)
+    assert index.transform(codes).nnz == 7 * 400
+
+
+@each("layout", LAYOUTS)
+@each("kind", ["?", "u1", "i8", "f4"])
+def test_any_form_of_codes(layout, kind):
+    codes = make_codes(2, 60, 20, 0.5)
+    given = LAYOUTS[layout](codes.astype(kind))
+    index = JaccardNeighbors(4).fit(given)
+    assert_found(index.kneighbors(given), expected(codes, codes, 4))
+    if kind == "u1":
+        packed = LAYOUTS[layout](pack_bits(codes))
+        index = JaccardNeighbors(4, packed=True).fit(packed)
+        assert_found(index.kneighbors(packed), expected(codes, codes, 4))
+
+
+class ThresholdingNeighbors(JaccardNeighbors):
+    """Takes floats, so that scikit-learn's checks reach past the refusal of them."""
+
+    def _pack(self, codes):
+        return pack_bits(codes > 0)
+
+
+def test_scikit_learn_checks():
+    check_estimator(ThresholdingNeighbors(), on_skip=None)
+
+
+@pytest.fixture
+def codes():
+    return make_codes(3, 1300, 70, 0.4)
+
+
+@each("share", [0.02, 0.5, 0.97])
+def test_filters(codes, share):
+    mask = np.random.default_rng(0).random(1300) < share
+    places, queries = np.flatnonzero(mask), codes[::300]
+    index = JaccardNeighbors().fit(codes)
+    removed = copy.copy(index).remove(np.flatnonzero(~mask))
+    k = len(places)
+    for one, question in (
+        (index, {"mask": mask}),
+        (index, {"ids": places}),
+        (removed, {}),
+    ):
+        found = one.kneighbors(queries, k, **question)
+        assert_found(found, expected(queries, codes, allowed=places))
+        found = one.radius_neighbors(queries, 0.6, **question)
+        assert_found(found, expected(queries, codes, radius=0.6, allowed=places))
+    removed.compact()
+    assert_array_equal(removed.packed_codes_, pack_bits(codes[mask]))
+    assert_found(removed.kneighbors(queries, k), expected(queries, codes[mask]))
+
+
+def test_an_index_without_codes(codes, tmp_path):
+    index = JaccardNeighbors(3).fit(codes[:9]).remove(np.arange(9)).compact()
+    index.save(tmp_path)
+    loaded = [JaccardNeighbors.load(tmp_path, mmap=mmap) for mmap in (True, False)]
+    for empty in (index, pickle.loads(pickle.dumps(index)), *loaded):
+        found = empty.radius_neighbors(codes[:5], return_distance=False)
+        assert [len(positions) for positions in found] == [0] * 5
+        with pytest.raises(ValueError, match="there are only 0"):
+            empty.kneighbors(codes[:5])
+        empty.partial_fit(codes)
+        assert_found(empty.kneighbors(codes[:5]), expected(codes[:5], codes, 3))
+
+
+def test_at_most_k_within_a_radius(codes):
+    index, queries, others = JaccardNeighbors().fit(codes), codes[::300], range(1300)
+    for k, radius in ((3, 0.2), (40, 0.5), (2000, 0.3)):
+        found = index.kneighbors(queries, k, radius=radius)
+        assert_found(found, expected(queries, codes, k, radius))
+    found = index.kneighbors(queries, 4, radius=0.6, exclude=range(0, 1300, 300))
+    allowed = [i for i in others if i % 300]
+    assert_found(found, expected(queries, codes, 4, 0.6, allowed))
+    found = index.kneighbors(queries, 4, radius=0.6, exclude=others)
+    assert [len(positions) for positions in found[1]] == [0] * 5
+    with pytest.raises(ValueError, match="radius must be a finite number of at"):
+        index.kneighbors(queries, 4, radius=-1)
+
+
+def test_own_codes_are_left_out(codes):
+    index = JaccardNeighbors(3).fit(codes[:90])
+    distances, positions = index.kneighbors()
+    for i, (own, places) in enumerate(expected(codes[:90], codes[:90])):
+        others = places != i
+        assert_array_equal(positions[i], places[others][:3])
+        assert_array_equal(distances[i], own[others][:3])
+
+
+@each("sizes", [[1] * 40, [500, 3, 9, 700], [1, 1000, 1, 1]])
+def test_codes_are_added_between_searches(codes, sizes):
+    """In the room that is left, or with a copy of all; copies grow apart."""
+    index, n, former = JaccardNeighbors(), 0, []
+    for size in sizes:
+        index.partial_fit(codes[n : n + size])
+        n += size
+        former.append((n, copy.copy(index)))
+        found = index.kneighbors(codes[:2], 1)
+        assert_found(found, expected(codes[:2], codes[:n], 1))
+    for n, one in former:
+        assert_array_equal(one.packed_codes_, pack_bits(codes[:n]))
+        other = copy.copy(one).partial_fit(1 - codes[:9])
+        both = np.concatenate([codes[:n], 1 - codes[:9]])
+        assert_array_equal(other.packed_codes_, pack_bits(both))
+        assert_found(other.kneighbors(codes[:2], n), expected(codes[:2], both, n))
+
+
+def test_additions_copy_codes_a_bounded_number_of_times(monkeypatch):
+    rng, fill, copied = np.random.default_rng(0), kernels.fill, []
+    packed = rng.integers(0, 256, (30 * kernels.BLOCK, 1), dtype=np.uint8)
+
+    def counting(words, *task):
+        copied.append(len(words))
+        fill(words, *task)
+
+    monkeypatch.setattr(kernels, "fill", counting)
+    index = JaccardNeighbors(packed=True)
+    for rows in np.split(packed, 30):
+        index.partial_fit(rows)
+    assert_array_equal(index.packed_codes_, packed)
+    assert sum(copied) < 4 * len(packed)
+
+
+def test_memory_is_that_of_the_codes():
+    codes = np.random.default_rng(0).integers(0, 256, (1024, 256), dtype=np.uint8)
+    store = JaccardNeighbors(packed=True).fit(codes)._store
+    assert store.nbytes == 1024 * (256 + 2 + 4 + 1 / 8)
+
+
+def test_saved_and_loaded(codes, tmp_path):
+    index = JaccardNeighbors(9).fit(codes, codes[:, 0], ids=np.arange(1300) + 7)
+    index.partial_fit(codes[:5], codes[:5, 0], ids=np.arange(5)).remove([9, 10])
+    index.save(tmp_path)
+    loaded = [JaccardNeighbors.load(tmp_path, mmap=mmap) for mmap in (True, False)]
+    wanted = index.kneighbors(codes[:5])
+    for one in (*loaded, skhash.load(tmp_path), pickle.loads(pickle.dumps(index))):
+        assert_array_equal(one.packed_codes_, index.packed_codes_)
+        assert_found(one.kneighbors(codes[:5]), zip(*wanted, strict=True))
+    joblib.dump(index, tmp_path / "index.joblib")
+    loaded.append(joblib.load(tmp_path / "index.joblib", mmap_mode="r"))
+    more = {"y": codes[:3, 0], "ids": [-3, -2, -1]}
+    grown = [one.partial_fit(codes[:3], **more) for one in (index, *loaded)]
+    for one in grown:
+        assert_array_equal(one.packed_codes_[-3:], pack_bits(codes[:3]))
+        found, wanted = (of.kneighbors(codes[:5], 700) for of in (one, index))
+        assert_found(found, zip(*wanted, strict=True))
+
+
+@each("n_bits, density", [(2048, 0.02), (4096, 0.3), (2**16 + 8, 0.9)])
+def test_long_codes(n_bits, density):
+    """Of few ones and many; a count of the last ones takes more than 16 bits."""
+    codes = np.random.default_rng(0).random((40, n_bits)) < density
+    codes[0] = True
+    index = JaccardNeighbors().fit(codes)
+    assert_found(index.kneighbors(codes, 9), expected(codes, codes, 9))
+    assert_found(index.radius_neighbors(codes, 0.8), expected(codes, codes, radius=0.8))
+    assert_array_equal(index.packed_codes_, np.packbits(codes, axis=1))
+
+
+def test_queries_of_long_codes_take_bounded_memory():
+    codes = np.ones((1000, 2**16), dtype=bool)
+    packed, index = np.packbits(codes, axis=1), JaccardNeighbors(1, packed=True)
+    index.fit(packed[:3]).kneighbors(packed[:3])
+    tracemalloc.start()
+    index.kneighbors(packed)
+    assert tracemalloc.get_traced_memory()[1] < 2**27
+    tracemalloc.stop()
+
+
+def test_blocks_that_cannot_be_near_are_passed_over():
+    """The bound of Swamidass and Baldi, and how many ones must be in common."""
+    ones, counts = 12, np.arange(30)
+    best = [Fraction(min(ones, n), max(ones, n)) for n in counts]
+    reaches = sorted({float(1 - one) for one in best} | {0.3, 0.31, 1.0, 5.0, np.inf})
+    empty = search.PlaneSearch(Planes.of(np.zeros((1, 8), dtype=np.uint8)))
+    asked = empty._asked(np.array([[2**ones - 1]], dtype=np.uint64), 0)
+    for reach in reaches:
+        asked.reach[:] = reach
+        for low in counts:
+            for high in (low, low + 3):
+                near = [float(1 - one) <= reach for one in best[low : high + 1]]
+                n = kernels._ask.py_func(asked, low, high)
+                assert n == any(near), (reach, low, high)
+                least = next(
+                    i
+                    for i in range(100)
+                    if float(Fraction(ones + int(low) - 2 * i, ones + int(low) - i))
+                    <= reach
+                )
+                assert asked.asked[0].tolist() == [0, least]
+
+
+def test_score_is_the_mean_average_precision():
+    codes = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]]
+    index = JaccardNeighbors().fit(codes, [0, 1, 0])
+    # Of the first query, places 1 and 3 are relevant, and of the other one, place 2.
+    assert index.score(codes[:2], [0, 2]) == (1 + 2 / 3) / 2
+    with pytest.raises(ValueError, match="score needs the labels"):
+        JaccardNeighbors().fit(codes).score(codes, [0, 1, 0])
+
+
+@each("radius", [-0.1, np.nan, np.inf, "wide", None])
+def test_impossible_radii_are_refused(radius):
+    index = JaccardNeighbors().fit([[0, 1]])
+    if radius is not None:
+        with pytest.raises(ValueError, match=r"radius must be a finite number of at"):
+            index.radius_neighbors([[0, 1]], radius)
+    with pytest.raises(ValueError, match="'radius' parameter"):
+        JaccardNeighbors(radius=radius).fit([[0, 1]])
+
+
+@each("radius", [0, 0.2, 0.5, 1])
+@each("n_jobs", [1, 2])
+def test_pairs_and_groups(radius, n_jobs, monkeypatch):
+    monkeypatch.setattr(skhash.neighbors._pairs, "BLOCK_ROWS", 130)
+    codes = make_codes(5, 300, 40, 0.5)
+    options = {"metric": "jaccard", "n_jobs": n_jobs}
+    distances, pairs = radius_pairs(codes, radius, **options)
+    wanted = [
+        (i, own[j], j)
+        for i, own in enumerate(fractions(codes, codes))
+        for j in range(i + 1, 300)
+        if float(own[j]) <= radius
+    ]
+    wanted.sort()
+    assert pairs.tolist() == [[i, j] for i, _, j in wanted]
+    assert distances.tolist() == [float(one) for _, one, _ in wanted]
+    away, groups = duplicate_groups(codes, radius, return_distance=True, **options)
+    joins = sparse.coo_array((np.ones(len(pairs)), pairs.T), shape=(300, 300))
+    labels = connected_components(joins, directed=False)[1]
+    firsts = {}
+    numbers = [firsts.setdefault(label, len(firsts)) for label in labels.tolist()]
+    assert groups.tolist() == numbers
+    first = np.unique(groups, return_index=True)[1][groups]
+    apart = fractions(codes, codes)
+    assert away.tolist() == [float(apart[i][j]) for i, j in enumerate(first)]
+
+
+def test_a_radius_of_bits_is_whole():
+    for function in (radius_pairs, duplicate_groups):
+        with pytest.raises(ValueError, match="radius must be an integer"):
+            function([[0, 1], [1, 1]], 0.5)
