@@ -211,6 +211,8 @@ OTHER_SETTINGS = {
     name: CONTRACT_SETTINGS.get(name, [])[1:] for name in public_encoders()
 }
 CHECKS_OF_CLASSES = [
+    checks.check_any_layout,
+    checks.check_any_number_type,
     checks.check_codes_are_bits,
     checks.check_copies_encode_alike,
     checks.check_cuda_is_asked_for_at_fit_only,
