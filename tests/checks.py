@@ -299,10 +299,8 @@ def check_training_on_leaves_the_loaded_arrays_alone(encoder):
 def check_save_and_load_are_inverses(encoder):
     names = [f"x{i}" for i in range(N_FEATURES)]
     frame = pd.DataFrame(training_data(), columns=names)
-    for X, encoder in (
-        (training_data(), fitted_once(encoder)),
-        (frame, fitted(encoder, frame)),
-    ):
+    encoders = fitted_once(encoder), fitted(encoder, frame)
+    for X, encoder in zip((training_data(), frame), encoders, strict=True):
         loaded = saved_and_loaded(encoder)
         assert type(loaded) is type(encoder)
         assert repr(loaded.get_params()) == repr(encoder.get_params())
