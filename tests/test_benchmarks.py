@@ -104,7 +104,11 @@ def test_the_headline_is_drawn_from_what_is_stored(load, tmp_path, monkeypatch):
 
 def test_the_code_of_the_readme_is_measured(load, tmp_path, monkeypatch):
     script, digits = load("headline"), load_digits_retrieval()
-    digits = replace(digits, database=digits.database[:1000])
+    digits = replace(
+        digits,
+        database=digits.database[:1000],
+        database_labels=digits.database_labels[:1000],
+    )
     before = script.README.read_text("utf-8")
     for name in ("README", "RESULTS"):
         monkeypatch.setattr(script, name, tmp_path / f"{name}.md")
