@@ -129,10 +129,10 @@ def test_alternation_lowers_the_error_at_every_turn(
     # The codes that a codebook was fitted to are found by the steps before it.
     means, codes = [], bits
     for n_alternations in (0, 1, 2, 3):
-        codes = decoder.refine(digits, codes) if n_alternations else bits
         decoder = steps(n_alternations).fit(digits, bits)
         means.append(decoder.reconstruction_error(digits, codes).mean())
         assert decoder.error_ == pytest.approx(means[-1])
+        codes = decoder.refine(digits, codes)
     for before, after in itertools.pairwise(means):
         assert after < before
 
