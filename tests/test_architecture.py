@@ -362,6 +362,10 @@ def texts_of(file):
             yield token.string.removeprefix("#").strip()
 
 
+def one_line(file):
+    return re.sub(r"[\s#]+", " ", file.read_text())
+
+
 def test_texts_are_plain():
     quaint = (
         r"^What\b(?!.*\?)|\b(it takes|of its own|gone on from|goes on from|"
@@ -375,6 +379,8 @@ def test_texts_are_plain():
         if file != here
     ]
     assert len(files) > len(FILES)
+    anywhere = quaint.replace(r"^What\b(?!.*\?)", r"\bWhat\b")
+    files = [file for file in files if re.search(anywhere, one_line(file))]
     wrong = [
         f"{file}: {found[0]!r} in {text[:60]!r}"
         for file in files

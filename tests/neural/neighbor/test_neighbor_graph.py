@@ -272,7 +272,7 @@ def test_any_encoder_reads_half_rows_in_chunks(on_disk, small_chunks):
         ITQHash(16, random_state=0).fit(on_disk(X)).transform(X), bits
     )
     np.testing.assert_array_equal(encoder.transform(on_disk(X)), bits)
-    X = on_disk(np.zeros((200_000, 40), dtype=np.float16))
+    X = on_disk(np.zeros((60_000, 40), dtype=np.float16))
     encoder.transform_packed(X[:10])
     tracemalloc.start()
     encoder.transform_packed(X)
