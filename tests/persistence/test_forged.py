@@ -40,9 +40,12 @@ def test_what_is_whole_can_be_used(name, folder, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of numbers that are large
 @pytest.mark.parametrize("name", MAKERS)
-def test_mutants(name, folder, tmp_path):
+@pytest.mark.parametrize(
+    "seeds", [range(5), pytest.param(range(5, 40), marks=pytest.mark.long)], ids=str
+)
+def test_mutants(name, seeds, folder, tmp_path):
     """A file changed anywhere is refused by a ValueError, or can be used."""
-    for seed in range(20):
+    for seed in seeds:
         path = shutil.copytree(folder / name, tmp_path / f"{seed}")
         mutants.mutate(path, np.random.default_rng(seed))
         try:
