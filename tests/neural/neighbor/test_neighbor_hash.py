@@ -170,27 +170,13 @@ def test_truncate_is_a_prefix(hidden, digits, tmp_path):
 
 
 OPTIONS = [
-    {"n_neighbors": 1},
-    {"metric": "cosine"},
-    {"metric": "inner_product"},
-    {"hidden_layer_sizes": (5,)},
-    {"nested": False},
-    {"nested": (4,)},
-    {"temperature": 2.0},
-    {"gradient": "st"},
-    {"distance_weight": 0.1},
-    {"reconstruction_weight": 0.1},
-    {"lr_schedule": "step"},
-    {"lr_schedule": None},
-    {"max_train_samples": 300},
-    {"normalize": True},
-    {"lr": 0.01},
-    {"max_epochs": 4},
-    {"batch_size": 64},
-    {"optimizer": "sgd"},
-    {"weight_decay": 3.0},
-    {"validation_fraction": 0.2},
-    {"random_state": 1},
+    *({"n_neighbors": 1}, {"metric": "cosine"}, {"metric": "inner_product"}),
+    *({"hidden_layer_sizes": (5,)}, {"nested": False}, {"nested": (4,)}),
+    *({"temperature": 2.0}, {"gradient": "st"}, {"normalize": True}, {"lr": 0.01}),
+    *({"distance_weight": 0.1}, {"reconstruction_weight": 0.1}, {"max_epochs": 4}),
+    *({"lr_schedule": "step"}, {"lr_schedule": None}, {"max_train_samples": 300}),
+    *({"batch_size": 64}, {"optimizer": "sgd"}, {"weight_decay": 3.0}),
+    *({"validation_fraction": 0.2}, {"random_state": 1}),
 ]
 
 
