@@ -214,8 +214,8 @@ def check_codes_do_not_depend_on_the_chunk(encoder):
             tolerance = 0 if encoder._rowwise else ROUNDING * np.abs(logits).max()
             np.testing.assert_allclose(chunked, logits, rtol=0, atol=tolerance)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(row_chunks, "__defaults__", (1000,))
-            patch.setattr(dense_chunks, "__defaults__", (1000,))
+            patch.setattr(row_chunks, "__defaults__", (4000,))
+            patch.setattr(dense_chunks, "__defaults__", (4000,))
             refitted = fitted(encoder, X)
         assert_same_fit(encoder, X, bits, refitted.transform(X))
 
