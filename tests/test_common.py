@@ -54,7 +54,7 @@ SMALL = {
             (skhash.linear.RandomHyperplaneHash(8, random_state=0), {}),
             (skhash.linear.PCAHash(1), {"index": skhash.AsymmetricNeighbors()}),
             (2, {"metric": "cosine"}),
-            (2, {"rerank": 100, "vectors": True}),
+            (1, {"rerank": 100, "vectors": True}),
         )
     ],
     "ITQHash": [{"n_bits": 2}],
