@@ -23,15 +23,6 @@ def test_every_class_is_in_the_table():
     assert made == {*savable_classes().values()}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with what is saved of each estimator in the table."""
-    folder = tmp_path_factory.mktemp("saved")
-    for name in MAKERS:
-        fitted(name).save(folder / name)
-    return folder
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_what_is_whole_can_be_used(name, folder, tmp_path):
     """Else the test of what is forged would show nothing."""
