@@ -167,8 +167,6 @@ def check_codes_are_bits(encoder):
     assert bits.shape == (len(X), encoder.n_bits)
     assert set(np.unique(bits)) == {0, 1}
     assert encoder.transform(X[:1]).shape == (1, encoder.n_bits)
-    y = targets(encoder, X)
-    np.testing.assert_array_equal(seeded(encoder).fit_transform(X, y), bits)
 
 
 def check_bit_is_the_sign_of_its_logit(encoder):
@@ -201,7 +199,7 @@ def check_packed_codes_are_the_codes(encoder):
 
 def check_codes_do_not_depend_on_the_chunk(encoder):
     for X in inputs_of(encoder):
-        encoder = fitted(encoder, X)
+        encoder = fitted(encoder, X) if sparse.issparse(X) else fitted_once(encoder)
         bits, few = encoder.transform(X), X[:43]
         logits = encoder.decision_function(few)
         for budget in (1, 1000):  # one row a chunk; some rows, the last chunk shorter
@@ -216,8 +214,8 @@ def check_codes_do_not_depend_on_the_chunk(encoder):
             tolerance = 0 if encoder._rowwise else ROUNDING * np.abs(logits).max()
             np.testing.assert_allclose(chunked, logits, rtol=0, atol=tolerance)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(row_chunks, "__defaults__", (1000,))
-            patch.setattr(dense_chunks, "__defaults__", (1000,))
+            patch.setattr(row_chunks, "__defaults__", (4000,))
+            patch.setattr(dense_chunks, "__defaults__", (4000,))
             refitted = fitted(encoder, X)
         assert_same_fit(encoder, X, bits, refitted.transform(X))
 
@@ -238,42 +236,48 @@ def check_same_seed_same_codes(encoder):
     y = targets(encoder, X)
     bits = fitted_once(encoder).transform(X)
     torch.rand(3), np.random.rand(3)  # the global generators have no say
-    again = fitted(encoder, X)
-    np.testing.assert_array_equal(again.transform(X), bits)
+    again = seeded(encoder)
+    np.testing.assert_array_equal(again.fit_transform(X, y), bits)
+    again.set_params(random_state=np.random.RandomState(0))
     np.testing.assert_array_equal(again.fit(X, y).transform(X), bits)
-    by_object = clone(encoder).set_params(random_state=np.random.RandomState(0))
-    np.testing.assert_array_equal(by_object.fit(X, y).transform(X), bits)
 
 
-def check_global_generators_are_left_alone(encoder):
-    X = training_data()
-    for seed in (0, None):
-        unfitted = clone(encoder).set_params(random_state=seed)
-        before, torch_before = np.random.get_state(), torch.get_rng_state()
-        unfitted.fit(X, targets(encoder, X)).transform(X)
+def check_all_else_is_left_alone(encoder):
+    """The parameters, the rows, which may be read-only, and global generators."""
+    inputs = [*inputs_of(encoder)]
+    for seed, X in ((0, inputs[0]), (None, inputs[-1])):
+        encoder = clone(encoder).set_params(random_state=seed)
+        params, rows = encoder.get_params(), X.copy()
+        before = copy.deepcopy(params)
+        if not sparse.issparse(X):
+            X.flags.writeable = False
+        numpy_before, torch_before = np.random.get_state(), torch.get_rng_state()
+        encoder.fit(X, targets(encoder, X)).transform(X)
         if seed is not None:  # None means NumPy's global generator, as in scikit-learn
-            np.testing.assert_array_equal(np.random.get_state()[1], before[1])
-            assert np.random.get_state()[2] == before[2]
+            np.testing.assert_array_equal(np.random.get_state()[1], numpy_before[1])
+            assert np.random.get_state()[2] == numpy_before[2]
         assert torch.equal(torch.get_rng_state(), torch_before)
+        assert (X != rows).sum() == 0
+        after = encoder.get_params()
+        assert after.keys() == params.keys()
+        assert all(after[name] is params[name] for name in params)
+        assert repr(after) == repr(before)
 
 
 def check_copies_encode_alike(encoder):
     X = training_data()
-    encoder = fitted(encoder, X)
+    encoder = fitted_once(encoder)
     bits = encoder.transform(X)
     for copied in (copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))):
         np.testing.assert_array_equal(copied.transform(X), bits)
         assert_same_state(encoder, copied)
-    cloned = clone(encoder)
-    assert not fitted_attributes(cloned)
-    cloned.fit(X, targets(encoder, X))
-    np.testing.assert_array_equal(cloned.transform(X), bits)
+    assert not fitted_attributes(clone(encoder))
 
 
 def check_copies_share_nothing(encoder):
     """Training a copy on leaves the original as it was."""
     X = training_data()
-    encoder = fitted(encoder, X)
+    encoder = fitted_once(encoder)
     snapshot = pickle.loads(pickle.dumps(encoder))
     copied = copy.deepcopy(encoder)
     goes_on = getattr(copied, "partial_fit", copied.fit)
@@ -293,9 +297,10 @@ def check_training_on_leaves_the_loaded_arrays_alone(encoder):
 
 
 def check_save_and_load_are_inverses(encoder):
-    frame = pd.DataFrame(training_data(), columns=[f"x{i}" for i in range(N_FEATURES)])
-    for X in (training_data(), frame):
-        encoder = fitted(encoder, X)
+    names = [f"x{i}" for i in range(N_FEATURES)]
+    frame = pd.DataFrame(training_data(), columns=names)
+    encoders = fitted_once(encoder), fitted(encoder, frame)
+    for X, encoder in zip((training_data(), frame), encoders, strict=True):
         loaded = saved_and_loaded(encoder)
         assert type(loaded) is type(encoder)
         assert repr(loaded.get_params()) == repr(encoder.get_params())
@@ -304,8 +309,11 @@ def check_save_and_load_are_inverses(encoder):
         np.testing.assert_array_equal(
             loaded.get_feature_names_out(), encoder.get_feature_names_out()
         )
-        refitted = clone(loaded).fit(X, targets(encoder, X))
-        np.testing.assert_array_equal(refitted.transform(X), encoder.transform(X))
+    assert loaded.feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.transform(frame[names[::-1]])
+    refitted = clone(loaded).fit(X, targets(encoder, X))
+    np.testing.assert_array_equal(refitted.transform(X), encoder.transform(X))
 
 
 def check_names_of_the_bits(encoder):
@@ -329,22 +337,23 @@ def check_sparse_is_dense(encoder):
         with pytest.raises(TypeError, match="[Ss]parse"):
             fitted(encoder, sparse.csr_array(sparse_data()))
         return
+
+    def in_float32(X):
+        return sparse.csr_array(X.astype(np.float32))
+
     X = sparse_data()
     dense = fitted(encoder, X)
     bits, logits = dense.transform(X), dense.decision_function(X)
-    for make in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
+    for make in (in_float32, sparse.csr_matrix, sparse.csc_array):
         from_sparse = fitted(encoder, make(X))
         assert_same_fit(encoder, X, bits, from_sparse.transform(X))
         assert_same_codes(bits, dense.transform(make(X)), logits)
         packed = dense.transform_packed(make(X))
         assert_same_codes(bits, unpack_bits(packed, dense.n_bits), logits)
-    in_float32 = fitted(encoder, sparse.csr_array(X.astype(np.float32)))
-    assert_same_fit(encoder, X, bits, in_float32.transform(X))
 
 
 def check_any_number_type(encoder):
     X = np.round(training_data() * 8)  # exact in every type
-    names = [f"x{i}" for i in range(N_FEATURES)]
     encoder = fitted(encoder, X)
     bits, logits = encoder.transform(X), encoder.decision_function(X)
     for dtype in (np.float16, np.float32, np.int16, np.int64):
@@ -353,20 +362,13 @@ def check_any_number_type(encoder):
         assert_same_fit(encoder, X, bits, refitted.transform(X), dtype)
     np.testing.assert_array_equal(encoder.transform(X.tolist()), bits)
     np.testing.assert_array_equal(encoder.transform(np.asfortranarray(X)), bits)
-    of_frame = fitted(encoder, pd.DataFrame(X, columns=names))
-    assert of_frame.feature_names_in_.tolist() == names
-    np.testing.assert_array_equal(
-        of_frame.transform(pd.DataFrame(X, columns=names)), bits
-    )
-    with pytest.raises(ValueError, match="feature names"):
-        of_frame.transform(pd.DataFrame(X, columns=names[::-1]))
 
 
-def check_any_layout(encoder):
+def check_any_layout(encoder, layouts=LAYOUTS):
     X = training_data().astype(np.float32)
     expected = fitted(encoder, X)
     bits, packed = expected.transform(X), expected.transform_packed(X)
-    for name, make in LAYOUTS.items():
+    for name, make in layouts.items():
         found = fitted(encoder, make(X))
         for one in (found, expected):
             with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -374,15 +376,15 @@ def check_any_layout(encoder):
                 assert (one.transform_packed(make(X)) == packed).all(), name
 
 
-def check_input_is_left_alone(encoder):
-    for X in inputs_of(encoder):
-        before = X.copy()
-        encoder = fitted(encoder, X)
-        encoder.transform(X)
-        assert (X != before).sum() == 0
-        if not sparse.issparse(X):
-            X.flags.writeable = False
-            fitted(encoder, X).transform(X)
+def check_the_oddest_numbers(encoder):
+    """In short what `check_any_layout` and `check_any_number_type` try in full."""
+    odd = {"big-endian, Fortran": lambda X: np.asfortranarray(X.astype(">f4"))}
+    check_any_layout(encoder, odd)
+    X = np.round(training_data() * 8)
+    encoder = fitted_once(encoder)
+    logits = encoder.decision_function(X)
+    bits = encoder.transform(np.asfortranarray(X.astype(np.int16)))
+    assert_same_codes(logits > 0, bits, logits)
 
 
 def check_wrong_input_is_named(encoder):
@@ -448,7 +450,7 @@ def check_codes_follow_scale_exactly(encoder):
     """Multiplying by a power of two changes no rounding, so it changes no bit."""
     X = training_data()
     bits = fitted_once(encoder).transform(X)
-    for power in (-12, 1, 10):
+    for power in (-11, 10):
         scaled = X * 2.0**power
         np.testing.assert_array_equal(fitted(encoder, scaled).transform(scaled), bits)
     if encoder.get_params().get("normalize"):
@@ -460,28 +462,17 @@ def check_codes_follow_scale_exactly(encoder):
 def check_codes_follow_scale_and_shift(encoder):
     X = training_data()
     bits = fitted_once(encoder).transform(X)
-    moved = {"times 1000": X * 1000, "times 0.001": X * 0.001}
+    moved = {"times 0.001": X * 0.001}
     params = encoder.get_params()
     if params.get("center", True) and not params.get("normalize", False):
-        moved |= {"plus 100": X + 100, "plus 10^8": X + 1e8}
+        moved = {"times 0.001 plus 100": X * 0.001 + 100, "plus 10^8": X + 1e8}
     for how, other in moved.items():
         refitted = fitted(encoder, other)
         assert_same_fit(encoder, X, bits, refitted.transform(other), how)
-        if "plus" in how and hasattr(encoder, "reconstruction_error"):
+        if "times" not in how and hasattr(encoder, "reconstruction_error"):
             error = refitted.reconstruction_error(other).mean()
             expected = fitted_once(encoder).reconstruction_error(X).mean()
             np.testing.assert_allclose(error, expected, rtol=0.01)
-
-
-def check_fit_leaves_params_alone(encoder):
-    encoder = seeded(encoder)
-    params = encoder.get_params()
-    before = copy.deepcopy(params)
-    encoder.fit(training_data(), targets(encoder, training_data()))
-    after = encoder.get_params()
-    assert after.keys() == params.keys()
-    assert all(after[name] is params[name] for name in params)
-    assert repr(after) == repr(before)
 
 
 def check_params_after_fit_have_no_say_in_encoding(encoder):
@@ -591,12 +582,12 @@ def assert_device_fits_as_the_cpu(encoder, device):
             continue
         assert_same_training(on_cpu, on_device)
         assert b"Pretend" not in pickle.dumps(on_device), "no other machine can read it"
-        copies = [saved_and_loaded(one) for one in (on_cpu, on_device)]
-        for one, other in ((on_cpu, on_device), copies):
-            if hasattr(encoder, "partial_fit"):
-                one.partial_fit(X[::2]), other.partial_fit(X[::2])
-                assert_same_training(one, other)
-                assert_encodes_as_the_cpu(other, X)
+        if hasattr(encoder, "partial_fit"):
+            if sparse.issparse(X):  # of dense rows it goes on with the net at hand
+                on_cpu, on_device = map(saved_and_loaded, (on_cpu, on_device))
+            on_cpu.partial_fit(X[::2]), on_device.partial_fit(X[::2])
+            assert_same_training(on_cpu, on_device)
+            assert_encodes_as_the_cpu(on_device, X)
 
 
 def assert_same_training(encoder, other):
@@ -616,7 +607,7 @@ def assert_encodes_as_the_cpu(on_device, X):
     logits = on_cpu.decision_function(X)
     with pytest.MonkeyPatch.context() as patch:
         for chunks in (row_chunks, dense_chunks):
-            patch.setattr(chunks, "__defaults__", (4000,))
+            patch.setattr(chunks, "__defaults__", (10_000,))
         patch.setattr("skhash.base.encoding_threads", lambda device: 2)  # as for CUDA
         found = on_device.decision_function(X)
         bits, packed = on_device.transform(X), on_device.transform_packed(X)

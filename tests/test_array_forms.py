@@ -347,7 +347,9 @@ def test_layouts(room, dtype):
         return value.astype(dtype) if value.dtype == np.float32 else value
 
     expected = [*answers_to(room, only(lambda value: value.ndim == 2, cast))]
-    for name, make in LAYOUTS.items():
+    # Other numbers than float32 are converted, which most layouts do not survive.
+    names = LAYOUTS if dtype == np.float32 else ("Fortran", "gaps", "polars")
+    for name, make in ((name, LAYOUTS[name]) for name in names):
         formed = only(lambda value: value.ndim == 2, lambda one, m=make: m(cast(one)))
         try:
             assert_same_answers(room, formed, expected)

@@ -54,7 +54,7 @@ SMALL = {
             (skhash.linear.RandomHyperplaneHash(8, random_state=0), {}),
             (skhash.linear.PCAHash(1), {"index": skhash.AsymmetricNeighbors()}),
             (2, {"metric": "cosine"}),
-            (2, {"rerank": 100, "vectors": True}),
+            (1, {"rerank": 100, "vectors": True}),
         )
     ],
     "ITQHash": [{"n_bits": 2}],
@@ -212,6 +212,8 @@ OTHER_SETTINGS = {
     name: CONTRACT_SETTINGS.get(name, [])[1:] for name in public_encoders()
 }
 CHECKS_OF_CLASSES = [
+    checks.check_any_layout,
+    checks.check_any_number_type,
     checks.check_codes_are_bits,
     checks.check_copies_encode_alike,
     checks.check_cuda_is_asked_for_at_fit_only,

@@ -43,8 +43,8 @@ def classifier(device, **params):
 
 
 def classified(device):
-    for params in CLASSIFIERS:
-        for rows in (X, SPARSE):
+    for i, params in enumerate(CLASSIFIERS):
+        for rows in (X, SPARSE) if i == 0 else (SPARSE,):
             model = classifier(device, **params).fit(rows, Y)
             yield model.predict_proba(rows)
             yield model.transform(rows)

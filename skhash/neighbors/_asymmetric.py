@@ -110,7 +110,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import AdditiveQuantizer, AsymmetricNeighbors
     >>> X, _ = load_digits(return_X_y=True)
-    >>> quantizer = AdditiveQuantizer(8).fit(X)
+    >>> quantizer = AdditiveQuantizer(4).fit(X)
     >>> index = AsymmetricNeighbors(3, packed=True)
     >>> index = index.fit(quantizer.transform(X), decoder=quantizer)
     >>> distances, positions = index.kneighbors(X[:2])

@@ -120,19 +120,19 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     Examples
     --------
-    Eight bytes a vector:
+    Four bytes a vector:
 
     >>> from skhash import HashedNeighbors
     >>> from skhash.datasets import load_digits_retrieval
     >>> data = load_digits_retrieval()
-    >>> search = HashedNeighbors(8).fit(data.database)
+    >>> search = HashedNeighbors(4).fit(data.database)
     >>> distances, positions = search.kneighbors(data.query, 10)
     >>> positions.shape
     (297, 10)
 
     The 100 nearest of these, by their vectors, whose distances are exact:
 
-    >>> search = HashedNeighbors(8, rerank=100, vectors=True).fit(data.database)
+    >>> search = HashedNeighbors(4, rerank=100, vectors=True).fit(data.database)
     >>> distances, positions = search.kneighbors(data.query, 10)
 
     Bits, by Hamming distance, of an encoder that is fitted to other rows:

@@ -23,15 +23,6 @@ def test_every_class_is_in_the_table():
     assert made == {*savable_classes().values()}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with what is saved of each estimator in the table."""
-    folder = tmp_path_factory.mktemp("saved")
-    for name in MAKERS:
-        fitted(name).save(folder / name)
-    return folder
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_what_is_whole_can_be_used(name, folder, tmp_path):
     """Else the test of what is forged would show nothing."""
@@ -40,9 +31,12 @@ def test_what_is_whole_can_be_used(name, folder, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of numbers that are large
 @pytest.mark.parametrize("name", MAKERS)
-def test_mutants(name, folder, tmp_path):
+@pytest.mark.parametrize(
+    "seeds", [range(5), pytest.param(range(5, 40), marks=pytest.mark.long)], ids=str
+)
+def test_mutants(name, seeds, folder, tmp_path):
     """A file changed anywhere is refused by a ValueError, or can be used."""
-    for seed in range(20):
+    for seed in seeds:
         path = shutil.copytree(folder / name, tmp_path / f"{seed}")
         mutants.mutate(path, np.random.default_rng(seed))
         try:

@@ -31,15 +31,6 @@ from skhash.utils import files
 TRAINED = {**FAST, "random_state": 0}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with what is saved of each estimator in the table."""
-    folder = tmp_path_factory.mktemp("saved")
-    for name in MAKERS:
-        fitted(name).save(folder / name)
-    return folder
-
-
 @pytest.fixture(params=MAKERS)
 def path(request, folder, tmp_path):
     """A copy of what is saved of an estimator, in a directory of its name."""

@@ -23,7 +23,7 @@ all_block_bits = pytest.mark.parametrize("block_bits", [1, 4, 8])
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_digits(return_X_y=True)[0]
+    return load_digits(return_X_y=True)[0][:900]
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +124,13 @@ def test_alternation_lowers_the_error_at_every_turn(
         options = {"n_alternations": n_alternations, "n_restarts": 0}
         return LinearDecoder(block_bits=block_bits, **options)
 
-    means = []
+    # The codes that a codebook was fitted to are found by the steps before it.
+    means, codes = [], bits
     for n_alternations in (0, 1, 2, 3):
         decoder = steps(n_alternations).fit(digits, bits)
-        # The codes that the codebook was fitted to, found by the same steps.
-        codes = bits
-        for turn in range(n_alternations):
-            codes = steps(turn).fit(digits, bits).refine(digits, codes)
         means.append(decoder.reconstruction_error(digits, codes).mean())
         assert decoder.error_ == pytest.approx(means[-1])
+        codes = decoder.refine(digits, codes)
     for before, after in itertools.pairwise(means):
         assert after < before
 
@@ -155,7 +153,7 @@ def test_refined_codes_are_nearer_and_restarts_bring_them_nearer(
 ):
     decoder = plain_decoder(block_bits=block_bits).fit(digits, bits)
     error = first = decoder.reconstruction_error(digits, bits)
-    for n_restarts in (0, 4, 32):
+    for n_restarts in (0, 1, 32):
         decoder.set_params(n_restarts=n_restarts)
         better = decoder.reconstruction_error(digits, decoder.refine(digits, bits))
         assert (better <= first).all()
@@ -169,7 +167,7 @@ def test_refined_codes_of_a_subset_are_a_subset(digits, bits, block_bits):
     decoder = plain_decoder(block_bits=block_bits, n_restarts=4).fit(digits, bits)
     refined = decoder.refine(digits, bits)
     assert refined.dtype == np.uint8
-    some = [1700, 3, 3, 41]
+    some = [870, 3, 3, 41]
     np.testing.assert_array_equal(
         decoder.refine(digits[some], bits[some]), refined[some]
     )
@@ -232,13 +230,13 @@ def test_relaxation_moves_more_bits(digits, bits, block_bits, set_choices):
 
 @pytest.mark.parametrize("block_bits", [1, 8])
 def test_fit_takes_a_sample_of_many_rows(digits, bits, block_bits):
-    decoder = LinearDecoder(block_bits=block_bits, max_train_samples=1000)
+    decoder = LinearDecoder(block_bits=block_bits, max_train_samples=500)
     sampled = clone(decoder).fit(digits, bits)
     again = clone(decoder).fit(digits, bits)
     np.testing.assert_array_equal(sampled.codebook_, again.codebook_)
     whole = clone(decoder).set_params(max_train_samples=None).fit(digits, bits)
     assert (sampled.codebook_ != whole.codebook_).any()
-    same = clone(decoder).set_params(max_train_samples=1797).fit(digits, bits)
+    same = clone(decoder).set_params(max_train_samples=900).fit(digits, bits)
     np.testing.assert_array_equal(same.codebook_, whole.codebook_)
 
 

@@ -163,7 +163,7 @@ def change(held, rng):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)
 def test_forks_beside_threads_that_search(rng, n, n_bits, n_steps):
     """Both processes search."""

@@ -85,21 +85,20 @@ def test_a_change_of_what_a_kernel_calls_is_seen(package):
 
 
 def test_without_a_folder_to_write_to(package):
-    """Then each process compiles anew."""
+    """Then the process compiles what it needs."""
     (package / "__pycache__").touch()
     nowhere = str(package / "__pycache__" / "cache")
-    for _ in range(2):
-        found = run(package, NUMBA_CACHE_DIR=nowhere, XDG_CACHE_HOME=nowhere)
-        assert found == (11, True)
+    found = run(package, NUMBA_CACHE_DIR=nowhere, XDG_CACHE_HOME=nowhere)
+    assert found == (11, True)
 
 
-@each("suffix, size", [("*.nbi", 0), ("*.nbc", 100), ("*.nb?", 0)])
+@each("suffix, size", [("*.nbi", 0), ("*.nbc", 100)])
 def test_a_damaged_file_is_written_anew(package, suffix, size):
     """As a machine that loses its power may leave it."""
     if not (package.parent / "cache").exists():
         run(package)
     files = [*(package.parent / "cache").rglob(suffix)]
-    assert len(files) == (4 if suffix == "*.nb?" else 2)
+    assert len(files) == 2
     for file in files:
         os.truncate(file, size)
     assert run(package, warns=1) == (11, True)
@@ -114,7 +113,6 @@ def test_a_full_disk(package):
 
     assert run(package, warns=1, limited=limited) == (11, True)
     assert run(package) == (11, True)
-    assert run(package) == (11, False)
 
 
 def test_kernels_call_nothing_else():

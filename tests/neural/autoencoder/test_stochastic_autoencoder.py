@@ -258,41 +258,31 @@ def test_inverse_transform_refuses_other_codes():
 # Parameters
 
 
+# Each is made alone, but for what lets it matter.
+ALONE = [
+    *({"n_bits": 4}, {"hidden_layer_sizes": (7,)}, {"hidden_layer_sizes": ()}),
+    *({"decoder": "bernoulli"}, {"decoder": "gaussian"}, {"posterior": "correlated"}),
+    *({"encoder_input": "frequency"}, {"encoder_input": "presence"}),
+    *({"decoder_hidden_layer_sizes": None}, {"gradient": "zgr"}, {"noise": "uniform"}),
+    *({"noise": Logistic(scale=2)}, {"kl_weight": 1.0}, {"dropout": 0.5}, ONE_MORE),
+    *({"correction": "arm"}, {"normalize": True}, {"lr": 0.02}, {"batch_size": 7}),
+    *({"lr_schedule": "cosine"}, {"max_epochs": 2}, {"optimizer": "sgd"}),
+    {"callbacks": [LRScheduler(policy="StepLR", step_size=1)]},
+    *({"validation_fraction": 0.2}, {"random_state": 1}),
+]
 CHANGES = [
-    ({"n_bits": 4}, {}),
-    ({"hidden_layer_sizes": (7,)}, {}),
-    ({"hidden_layer_sizes": ()}, {}),
-    ({"decoder": "bernoulli"}, {}),
-    ({"decoder": "gaussian"}, {}),
-    ({"decoder_hidden_layer_sizes": None}, {}),
-    ({"encoder_input": "frequency"}, {}),
+    *((change, {}) for change in ALONE),
     ({"encoder_input": "values"}, {"encoder_input": "unit"}),
-    ({"encoder_input": "presence"}, {}),
-    ({"posterior": "correlated"}, {}),
-    ({"posterior__rank": 3}, CORRELATED),
-    ({"posterior__n_mixture": 3}, CORRELATED),
-    ({"posterior__scale": 0.3}, CORRELATED),
-    ({"gradient": "zgr"}, {}),
+    *(
+        ({f"posterior__{name}": value}, CORRELATED)
+        for name, value in {"rank": 3, "n_mixture": 3, "scale": 0.3}.items()
+    ),
     ({"gradient": ARM(n_samples=3)}, {"gradient": "arm"}),
-    ({"noise": "uniform"}, {}),
-    ({"noise": Logistic(scale=2)}, {}),
-    ({"kl_weight": 1.0}, {}),
     ({"kl_weight": LinearSchedule(0.0, 1.0, n_steps=2)}, {"kl_weight": 1.0}),
-    ({"dropout": 0.5}, {}),
-    ({"correction": "arm"}, {}),
-    (ONE_MORE, {}),
-    ({"correction__n_epochs": 2}, ONE_MORE),
-    ({"correction__gradient": "zgr"}, ONE_MORE),
-    ({"correction__n_samples": 2}, ONE_MORE),
-    ({"normalize": True}, {}),
-    ({"lr": 0.02}, {}),
-    ({"lr_schedule": "cosine"}, {}),
-    ({"max_epochs": 2}, {}),
-    ({"batch_size": 7}, {}),
-    ({"optimizer": "sgd"}, {}),
-    ({"callbacks": [LRScheduler(policy="StepLR", step_size=1)]}, {}),
-    ({"validation_fraction": 0.2}, {}),
-    ({"random_state": 1}, {}),
+    *(
+        ({f"correction__{name}": value}, ONE_MORE)
+        for name, value in {"n_epochs": 2, "gradient": "zgr", "n_samples": 2}.items()
+    ),
 ]
 
 
@@ -303,9 +293,8 @@ def changed_by(*changes):
     return encoder
 
 
-@pytest.mark.parametrize(("change", "base"), CHANGES, ids=lambda option: str([*option]))
+@each("change, base", CHANGES)
 def test_every_parameter_changes_the_result(change, base):
-    """Changed alone, beside what makes it matter."""
     X = DATA["bernoulli"] if change.get("decoder") == "bernoulli" else COUNTS
     plain, changed = (changed_by(base, options).fit(X) for options in ({}, change))
     assert not np.array_equal(weights(plain), weights(changed))

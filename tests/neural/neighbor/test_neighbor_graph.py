@@ -213,9 +213,7 @@ def test_half_rows_on_disk_are_the_same_rows_in_memory(
         (np.float16, {"metric": "cosine"}),
     ],
 )
-def test_a_file_is_fitted_without_a_copy_of_it(
-    dtype, params, on_disk, monkeypatch, small_chunks
-):
+def test_a_file_is_fitted_without_a_copy_of_it(dtype, params, on_disk, monkeypatch):
     """As far as NumPy says how much is allocated."""
     X = np.random.RandomState(0).randn(70_000, 48).astype(dtype)
     X += 1  # a sum that float16 does not hold
@@ -226,6 +224,8 @@ def test_a_file_is_fitted_without_a_copy_of_it(
         (_rows, "BANK_ROWS"),
     ):
         monkeypatch.setattr(module, name, 1000)
+    for function in (chunks.row_chunks, chunks.dense_chunks):
+        monkeypatch.setattr(function, "__defaults__", (2**18,))
     fitted(X[:500], **params)  # imports
     file = on_disk(X)
     tracemalloc.start()
@@ -272,7 +272,7 @@ def test_any_encoder_reads_half_rows_in_chunks(on_disk, small_chunks):
         ITQHash(16, random_state=0).fit(on_disk(X)).transform(X), bits
     )
     np.testing.assert_array_equal(encoder.transform(on_disk(X)), bits)
-    X = on_disk(np.zeros((200_000, 40), dtype=np.float16))
+    X = on_disk(np.zeros((60_000, 40), dtype=np.float16))
     encoder.transform_packed(X[:10])
     tracemalloc.start()
     encoder.transform_packed(X)
