@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import (
@@ -41,6 +42,8 @@ INPUT = {"dtype": [np.float32, np.float64], "accept_sparse": "csr"}
 STATISTICS_ROWS = 512
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
+# The last ensemble of each classifier. It is no attribute, which would be pickled.
+KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
 
 class SBNClassifier(
@@ -504,12 +507,22 @@ class SBNClassifier(
         return self._ensemble(self.n_predict_samples).log_probabilities(X)
 
     def _ensemble(self, n_members):
-        """Return so many networks with their noise drawn; of 0 the one without."""
+        """Return so many networks with their noise drawn; of 0 the one without.
+
+        The last result is kept until a fit replaces the weights.
+        """
+        device = inference_device(self.device)
+        kept, key = KEPT.get(self), (n_members, str(device), self.noise)
+        if kept is None or kept[0] is not self.weights_ or kept[1] != key:
+            ensemble = self._new_ensemble(n_members, device)
+            kept = KEPT[self] = self.weights_, key, ensemble
+        return kept[2]
+
+    def _new_ensemble(self, n_members, device):
         import torch
 
         from skhash.classification._ensemble import Ensemble
 
-        device = inference_device(self.device)
         if not n_members:
             network = self._network(self.det_statistics_).to(device)
             return Ensemble(network, self.mean_, self.scale_)

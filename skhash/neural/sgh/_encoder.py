@@ -429,7 +429,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     def _validate_targets(self, X, y, *, given, is_part=False):
         if (given[0] is None) != (given[1] is None):
             raise ValueError("pairs and pair_labels go together; give both or none.")
-        return resolve_pairs(self.pairs).read(y, given, is_part=is_part)
+        source = resolve_pairs(self.pairs)
+        return source, source.read(y, given, is_part=is_part)
 
     def _build(self, X, targets, run):
         X = run.trained(X)
@@ -439,7 +440,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             sample, mean, self.n_bits, self.init, run.device, run.generator
         )
         start = sgh_start(X, mean, scale, directions, self.coding, run.device)
-        return self._module_of(start, mean, scale, targets is not None, run)
+        source, known = targets
+        has_pairs = known is not None or source.is_always_learned
+        return self._module_of(start, mean, scale, has_pairs, run)
 
     def _module(self, run):
         n_bits, n_features = self.components_.shape
@@ -458,9 +461,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     def _module_of(self, start, mean, scale, has_pairs, run):
         from skhash.neural.sgh._module import KeptIterates, PairLikelihood, SGHModule
 
-        source, latent = resolve_pairs(self.pairs), resolve_scale(self.scale)
-        has_pairs = has_pairs or source.is_always_learned
-        kept = None
+        latent, kept = resolve_scale(self.scale), None
         if run is not None and self.averaging != "last":
             kept = KeptIterates(self.averaging, run.seeds[2])
         return SGHModule(
@@ -469,7 +470,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             scale=scale,
             scale_std=latent and latent.std,
             pairs=PairLikelihood(len(start["bias"])) if has_pairs else None,
-            pair_source=source,
             kept=kept,
             coding=self.coding,
             gradient=self.gradient,
