@@ -140,10 +140,8 @@ class TrainedMixin:
 
     def _optimizer(self, module, others=None) -> tuple:
         """Return the class of the optimizer, and parameters besides the step size."""
-        own = (
-            {"weight_decay": self.weight_decay} if hasattr(self, "weight_decay") else {}
-        )
-        return _loop.resolve_optimizer(self.optimizer, others, **own)
+        decay = {n: v for n, v in vars(self).items() if n == "weight_decay"}
+        return _loop.resolve_optimizer(self.optimizer, others, **decay)
 
     def _resolve_batch_size(self, n_samples: int) -> int:
         """Return the number of rows in a batch."""

@@ -100,8 +100,7 @@ class Run:
         """Return a run on these rows; `known` are its other attributes."""
         generator = torch.Generator().manual_seed(int(seeds[0]))
         splitter = resolve_splitter(validation_fraction, generator)
-        run = cls(device, seeds, generator, splitter=splitter, **known)
-        return run._on(X)
+        return cls(device, seeds, generator, splitter=splitter, **known)._on(X)
 
     def again(self, **changes) -> "Run":
         """Return a run with the same draws, and some changes."""
