@@ -314,37 +314,31 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
     work = net.batch_size * n_parameters
-    data, run, records = FedRows(rows, net.module_), net.run, []
+    data, run, first = FedRows(rows, net.module_), net.run, len(net.history)
     for phase, epochs in enumerate(run.phases or [1]):
         if run.phases is not None:
             net.start_phase(phase, epochs)
         n_before = len(net.history)
-        # The `partial_fit` of skorch would take an interrupt of the user for an early
-        # end.
+        # skorch's `partial_fit` would take an interrupt of the user for an early end.
         net.notify("on_train_begin", X=data, y=None)
         # A user's network draws from torch's global generators.
         with threads_that_pay(work), seeded_globals(run.seeds[1], run.device):
             with suppress(Stopped):
                 net.fit_loop(data, epochs=epochs)
         net.notify("on_train_end", X=data, y=None)
-        records += _records(net.history[n_before:], net.lr)
-    return records
-
-
-def _records(epochs, lr) -> list[dict]:
-    """Return records of the epochs of a phase, which is to end with a finite loss."""
-    for epoch in epochs:
-        epoch.pop("batches", None)  # one entry a batch would dominate a pickled net
-    loss = epochs[-1]["train_loss"]
-    if not np.isfinite(loss):
-        raise ValueError(
-            f"Training diverged: the loss is {loss} after {len(epochs)} epoch(s) with "
-            f"lr={lr:.3g}. Lower lr."
-        )
+        loss = float(net.history[-1]["train_loss"])
+        if not np.isfinite(loss):
+            n_epochs = len(net.history) - n_before
+            raise ValueError(
+                f"Training diverged: the loss is {loss} after {n_epochs} epoch(s) with "
+                f"lr={net.lr:.3g}. Lower lr."
+            )
+    for record in net.history:
+        record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
-        {"epoch": epoch["epoch"]}
-        | {name: float(epoch[name]) for name in MEASURED if name in epoch}
-        for epoch in epochs
+        {"epoch": record["epoch"]}
+        | {name: float(record[name]) for name in MEASURED if name in record}
+        for record in net.history[first:]
     ]
 
 
