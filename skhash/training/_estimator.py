@@ -110,12 +110,7 @@ class TrainedMixin:
 
     def _state(self) -> dict[str, np.ndarray]:
         """Return the state of the trained module, arrays by their names."""
-        names = getattr(self, "weight_names_", None)
-        if names is None:
-            raise ValueError(
-                f"This {type(self).__name__} was saved by an older skhash, without the "
-                "state of its module: it encodes, and all else needs another fit."
-            )
+        names = self.weight_names_
         if {*map(type, names)} != {str}:
             raise ValueError(f"weight_names_ holds other things than names: {names}")
         return dict(zip(names, self.weights_, strict=True))
