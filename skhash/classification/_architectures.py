@@ -3,6 +3,7 @@
 import math
 
 from skhash.numerics._perceptron import check_layer_sizes
+from skhash.utils.late import torch
 from skhash.utils.torch import seeded_globals
 
 
@@ -39,8 +40,6 @@ def make_network(convolutions, input_shape, hidden_sizes, n_classes, **options):
 
 def own_network(factory, n_features, n_classes, generator):
     """Return the network that a user's function makes."""
-    import torch
-
     from skhash.networks import StochasticBinaryNetwork
 
     with seeded_globals(int(torch.randint(2**31, (), generator=generator))):

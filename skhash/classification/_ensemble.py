@@ -59,6 +59,8 @@ class Ensemble:
         maps = self.network.realize(generator, deterministic=generator is None)
         for layer in maps:
             layer.weight = layer.weight.to(self.dtype)
+            if layer.norm is not None:  # does not depend on its input in evaluation
+                layer.scale, layer.shift = layer.norm(None)
         return maps
 
     def log_probabilities(self, X) -> np.ndarray:

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import (
@@ -32,8 +33,13 @@ from skhash.utils.arrays import (
     validate_data,
     with_readable,
 )
+from skhash.utils.late import LateModule, torch
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
+
+_modules = LateModule("skhash.classification._module")
+_layers = LateModule("skhash.networks._layers")
+_loop = LateModule("skhash.training._net")
 
 # How rows are validated.
 INPUT = {"dtype": [np.float32, np.float64], "accept_sparse": "csr"}
@@ -41,6 +47,8 @@ INPUT = {"dtype": [np.float32, np.float64], "accept_sparse": "csr"}
 STATISTICS_ROWS = 512
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
+# The last ensemble of each classifier. It is no attribute, which would be pickled.
+KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
 
 class SBNClassifier(
@@ -504,12 +512,20 @@ class SBNClassifier(
         return self._ensemble(self.n_predict_samples).log_probabilities(X)
 
     def _ensemble(self, n_members):
-        """Return so many networks with their noise drawn; of 0 the one without."""
-        import torch
+        """Return so many networks with their noise drawn; of 0 the one without.
 
+        The last result is kept until a fit replaces the weights.
+        """
+        device = inference_device(self.device)
+        kept, key = KEPT.get(self), (n_members, str(device), self.noise)
+        if kept is None or kept[0] is not self.weights_ or kept[1] != key:
+            ensemble = self._new_ensemble(n_members, device)
+            kept = KEPT[self] = self.weights_, key, ensemble
+        return kept[2]
+
+    def _new_ensemble(self, n_members, device):
         from skhash.classification._ensemble import Ensemble
 
-        device = inference_device(self.device)
         if not n_members:
             network = self._network(self.det_statistics_).to(device)
             return Ensemble(network, self.mean_, self.scale_)
@@ -519,26 +535,20 @@ class SBNClassifier(
 
     def _network(self, statistics=()):
         """Return the network that was fitted; its norms are those under noise."""
-        from skhash.networks._layers import rebuild
-
-        return rebuild(self.layers_, self.weights_, statistics, self.noise)
+        return _layers.rebuild(self.layers_, self.weights_, statistics, self.noise)
 
     def _build(self, X, targets, run):
-        import torch
-
-        from skhash.classification._module import start_from, whiten
-        from skhash.training._net import whole_batch
-
         X = run.trained(X)
         network = self._new_network(X.shape[1], len(targets.classes), run.generator)
         network.start_training(X.shape[0])
         module = self._module_of(network, *mean_and_scale(X))
         if self.init == "whiten":
             some = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
-            some = whole_batch(module, X[some.numpy()]).X
-            whiten(network, some, self.init_scale, run.generator)
+            some = _loop.whole_batch(module, X[some.numpy()]).X
+            _modules.whiten(network, some, self.init_scale, run.generator)
         if targets.first_weights is not None:
-            start_from(network, targets.first_weights, self._resolve_weights())
+            first = targets.first_weights
+            _modules.start_from(network, first, self._resolve_weights())
         return module
 
     def _real_weights(self, X, targets, run, n_epochs):
@@ -558,10 +568,9 @@ class SBNClassifier(
         return self._module_of(network, self.mean_, self.scale_)
 
     def _module_of(self, network, mean, scale):
-        from skhash.classification._module import ClassifierModule
         from skhash.gradients import resolve_network_gradient
 
-        return ClassifierModule(
+        return _modules.ClassifierModule(
             network,
             resolve_network_gradient(self.gradient),
             mean,
@@ -635,8 +644,6 @@ class SBNClassifier(
 
     def _read(self, module, X, run):
         """Return the parameters, and the statistics of norms without noise."""
-        from skhash.classification._module import refresh_statistics
-        from skhash.networks._layers import statistics_of
         from skhash.training._module import BatchIterator, FedRows, Rows
 
         fed = FedRows(Rows(run.trained(X)), module)
@@ -644,13 +651,15 @@ class SBNClassifier(
         states = []
         for generator in (module.generator, None):
             batches = BatchIterator(fed, STATISTICS_ROWS, run.device)
-            refresh_statistics(network, batches, generator)
+            _modules.refresh_statistics(network, batches, generator)
             states.append(arrays_of(network))
         noisy, certain = states
         return {
             "weights_": [*noisy.values()],
             "weight_names_": [f"network.{name}" for name in noisy],
-            "det_statistics_": [certain[name] for name in statistics_of(certain)],
+            "det_statistics_": [
+                certain[name] for name in _layers.statistics_of(certain)
+            ],
             "layers_": module.network.description(),
         }
 
@@ -659,16 +668,12 @@ class SBNClassifier(
 
         The module is made anew of the fitted arrays and the present parameters.
         """
-        import torch
-
-        from skhash.training._net import whole_batch
-
         if y is None:
             raise ValueError("The loss of a classifier needs y=, the classes of rows.")
         X = self._validate_fitted(X)
         module = self._restored()
         codes = positions(as_array(y), self.classes_)
-        return module, whole_batch(module, X, labels=torch.from_numpy(codes))
+        return module, _loop.whole_batch(module, X, labels=torch.from_numpy(codes))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

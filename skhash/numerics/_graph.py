@@ -8,6 +8,7 @@ from skhash.numerics._projection import column_means, principal_axes, project
 from skhash.utils.arrays import unit_rows
 from skhash.utils.chunks import RowView
 from skhash.utils.late import torch
+from skhash.utils.torch import seeded_generator
 
 # Number of random rows that give the mean and the principal axes.
 AXES_ROWS = 20_000
@@ -179,7 +180,7 @@ def label_partners(labels, table, rng) -> np.ndarray:
     return partners
 
 
-def near_rows(X, anchors, n_neighbors, trains, search) -> np.ndarray:
+def near_rows(X, anchors, n_neighbors, trains, rng, **search) -> np.ndarray:
     """Return the nearest other rows of some rows, the nearest first.
 
     Parameters
@@ -191,22 +192,24 @@ def near_rows(X, anchors, n_neighbors, trains, search) -> np.ndarray:
     trains : ndarray of shape (n_samples,), bool
         Which rows are trained on. Their neighbours are among themselves; those of the
         others are among all rows.
-    search : tuple
-        Further arguments of `neighbor_table`.
+    rng : RandomState
+    **search
+        Other arguments of `neighbor_table`.
 
     Returns
     -------
     table : ndarray of shape (n_anchors, n_near), int64
         As many as are wanted, or all other rows that are trained on.
     """
+    search["generator"] = seeded_generator(rng)
     if trains.all():
-        return neighbor_table(X, anchors, n_neighbors, *search)
+        return neighbor_table(X, anchors, n_neighbors, **search)
     known = np.flatnonzero(trains)
     inside = trains[anchors]
     rows = X[known] if sparse.issparse(X) else RowView(X, known)
     places = np.searchsorted(known, anchors[inside])
-    near = known[neighbor_table(rows, places, n_neighbors, *search)]
+    near = known[neighbor_table(rows, places, n_neighbors, **search)]
     table = np.empty((len(anchors), near.shape[1]), dtype=np.int64)
     table[inside] = near
-    table[~inside] = neighbor_table(X, anchors[~inside], near.shape[1], *search)
+    table[~inside] = neighbor_table(X, anchors[~inside], near.shape[1], **search)
     return table

@@ -65,47 +65,17 @@ class TrainedMixin:
     _auto_steps = 100
     _auto_batch_sizes = (32, 512)
 
-    def _learn(self, X, targets, run) -> None:
-        """Build a module, train it and read it."""
-        net = self._net(self._build(X, targets, run), run, X)
-        self._train(net, X, targets, run, history=[])
-
-    def _resume(self, X, targets) -> None:
-        """Train for an epoch: the first one, or one more."""
-        history = self.history_ if self.__sklearn_is_fitted__() else []
-        random_state = random_state_of_call(self.random_state, len(history))
-        if hasattr(self, "net_"):
-            run = self.net_.run.go_on(X, random_state, len(history))
-            params = self.get_params(deep=False)
-            net = _loop.resume(self.net_, run, params, self._untrained_parameters)
-        else:
-            run = self._run(X, random_state, n_before=len(history))
+    def _learn(self, X, targets, run, net=None) -> None:
+        """Train a net, a new one unless it is given, and set the fitted attributes."""
+        history = getattr(self, "history_", []) if run.phases is None else []
+        if net is None:
             build = self._restored if history else self._build
-            net = self._net(build(X, targets, run), run, X)
-        self._train(net, X, targets, run, history)
-
-    def _run(self, X, random_state, **known):
-        """Return the run of a call; `known` are attributes of it."""
-        seeds = random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
-        rows = random_state_of_call(self.random_state, known.get("n_before", 0))
-        device, share = resolve_device(self.device), self.validation_fraction
-        return _loop.Run.start(X, device, seeds, share, random_state=rows, **known)
-
-    def _net(self, module, run, X):
-        """Return a net to train."""
-        params, optimizer = self.get_params(deep=False), self._optimizer(module)
-        batch_size = self._resolve_batch_size(X.shape[0])
-        return _loop.HashNet(module, run, params, batch_size, optimizer)
-
-    def _train(self, net, X, targets, run, history) -> None:
-        """Train a net and set the fitted attributes."""
+            module, params = build(X, targets, run), self.get_params(deep=False)
+            batch_size = self._resolve_batch_size(X.shape[0])
+            optimizer = self._optimizer(module)
+            net = _loop.HashNet(module, run, params, batch_size, optimizer)
         module = net.module_
-        rows = module.rows(X, targets, run)
-        for phase, n_epochs in enumerate(run.phases or ()):
-            net.start_phase(phase, n_epochs)
-            history = history + _loop.train(net, rows, n_epochs)
-        if run.phases is None:
-            history = history + _loop.train(net, rows, 1)
+        history = history + _loop.train(net, module.rows(X, targets, run))
         fitted = self._read(module, X, run)
         state = arrays_of(module)
         self.weights_, self.weight_names_ = [*state.values()], [*state]
@@ -113,14 +83,34 @@ class TrainedMixin:
         vars(self).update(fitted)
         self.net_, self.history_, self.n_iter_ = net, history, len(history)
 
+    def _resume(self, X, targets) -> None:
+        """Train for an epoch: the first one, or one more."""
+        n_before, net = len(getattr(self, "history_", [])), None
+        random_state = random_state_of_call(self.random_state, n_before)
+        if hasattr(self, "net_"):
+            run = self.net_.run.go_on(X, random_state)
+            params = self.get_params(deep=False)
+            net = _loop.resume(self.net_, run, params, self._untrained_parameters)
+        else:
+            run = self._run(X, random_state, n_before=n_before)
+        self._learn(X, targets, run, net)
+
+    def _run(self, X, random_state, phases=None, n_before=0):
+        """Return the run of a call."""
+        seeds = random_state.randint(np.iinfo(np.int32).max, size=3).tolist()
+        return _loop.Run.start(
+            X,
+            resolve_device(self.device),
+            seeds,
+            self.validation_fraction,
+            random_state=random_state_of_call(self.random_state, n_before),
+            phases=phases,
+            n_before=n_before,
+        )
+
     def _state(self) -> dict[str, np.ndarray]:
         """Return the state of the trained module, arrays by their names."""
-        names = getattr(self, "weight_names_", None)
-        if names is None:
-            raise ValueError(
-                f"This {type(self).__name__} was saved by an older skhash, without the "
-                "state of its module: it encodes, and all else needs another fit."
-            )
+        names = self.weight_names_
         if {*map(type, names)} != {str}:
             raise ValueError(f"weight_names_ holds other things than names: {names}")
         return dict(zip(names, self.weights_, strict=True))
@@ -145,10 +135,8 @@ class TrainedMixin:
 
     def _optimizer(self, module, others=None) -> tuple:
         """Return the class of the optimizer, and parameters besides the step size."""
-        own = (
-            {"weight_decay": self.weight_decay} if hasattr(self, "weight_decay") else {}
-        )
-        return _loop.resolve_optimizer(self.optimizer, others, **own)
+        decay = {n: v for n, v in vars(self).items() if n == "weight_decay"}
+        return _loop.resolve_optimizer(self.optimizer, others, **decay)
 
     def _resolve_batch_size(self, n_samples: int) -> int:
         """Return the number of rows in a batch."""

@@ -82,7 +82,7 @@ class Run:
         The epochs of each phase; each has a fresh optimizer. None is an epoch of a
         stream.
     n_before : int
-        The epochs of the calls before.
+        The epochs of the calls before the net was made.
     """
 
     device: torch.device
@@ -100,17 +100,15 @@ class Run:
         """Return a run on these rows; `known` are its other attributes."""
         generator = torch.Generator().manual_seed(int(seeds[0]))
         splitter = resolve_splitter(validation_fraction, generator)
-        run = cls(device, seeds, generator, splitter=splitter, **known)
-        return run._on(X)
+        return cls(device, seeds, generator, splitter=splitter, **known)._on(X)
 
     def again(self, **changes) -> "Run":
         """Return a run with the same draws, and some changes."""
         return replace(self, generator=self.generator.clone_state(), **changes)
 
-    def go_on(self, X, random_state, n_before) -> "Run":
+    def go_on(self, X, random_state) -> "Run":
         """Return the run of one more epoch, on other rows."""
-        changes = {"random_state": random_state, "phases": None, "n_before": n_before}
-        return replace(self, **changes)._on(X)
+        return replace(self, random_state=random_state, phases=None)._on(X)
 
     def _on(self, X):
         split = split_rows(self.splitter, X)
@@ -149,8 +147,7 @@ class HashNet(NeuralNet):
         callbacks = clone(params.get("callbacks"), safe=False)
         if run.splitter is None:
             _check_no_validation(callbacks or [])
-        self.run, self.n_before = run, run.n_before
-        self.params = snapshot(params)
+        self.run, self.params = run, snapshot(params)
         self.n_epochs, self.n_steps, self.first_epoch = None, 0, 0
         module.seed(run.seeds[1], run.device)
         others = fused_if_known(kind, run.device) | others
@@ -210,7 +207,7 @@ class HashNet(NeuralNet):
     def on_epoch_begin(self, net, **kwargs):
         super().on_epoch_begin(net, **kwargs)
         epoch = len(self.history) - 1
-        self.module_.start_epoch(self.n_before + epoch)
+        self.module_.start_epoch(self.run.n_before + epoch)
         share = SCHEDULES.get(self.params["lr_schedule"])
         if share is not None and self.n_epochs is not None:
             for group in self.optimizer_.param_groups:
@@ -302,43 +299,47 @@ def _check_no_validation(callbacks):
             )
 
 
-def train(net: HashNet, rows: Rows, epochs: int) -> list[dict]:
-    """Train for `epochs` and return the record of each as plain numbers.
+def train(net: HashNet, rows: Rows) -> list[dict]:
+    """Train as the run of a net says and return the record of each epoch.
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
-    seconds.
+    seconds: plain numbers.
 
     Raises
     ------
     ValueError
-        If the loss is not finite in the end.
+        If the loss is not finite at the end of a phase.
     """
-    n_before = len(net.history)
     net.train_split = rows.split
     # Each parameter takes part in about one multiplication a row.
     n_parameters = sum(parameter.numel() for parameter in net.module_.parameters())
     work = net.batch_size * n_parameters
-    data, run = FedRows(rows, net.module_), net.run
-    # The `partial_fit` of skorch would take an interrupt of the user for an early end.
-    net.notify("on_train_begin", X=data, y=None)
-    # A user's network draws from torch's global generators.
-    with threads_that_pay(work), seeded_globals(run.seeds[1], run.device):
-        with suppress(Stopped):
-            net.fit_loop(data, epochs=epochs)
-    net.notify("on_train_end", X=data, y=None)
+    data, run, first = FedRows(rows, net.module_), net.run, len(net.history)
+    for phase, epochs in enumerate(run.phases or [1]):
+        if run.phases is not None:
+            net.start_phase(phase, epochs)
+        n_before = len(net.history)
+        # skorch's `partial_fit` would take an interrupt of the user for an early end.
+        net.notify("on_train_begin", X=data, y=None)
+        # A user's network draws from torch's global generators.
+        with threads_that_pay(work), seeded_globals(run.seeds[1], run.device):
+            with suppress(Stopped):
+                net.fit_loop(data, epochs=epochs)
+        net.notify("on_train_end", X=data, y=None)
+        loss = float(net.history[-1]["train_loss"])
+        if not np.isfinite(loss):
+            n_epochs = len(net.history) - n_before
+            raise ValueError(
+                f"Training diverged: the loss is {loss} after {n_epochs} epoch(s) with "
+                f"lr={net.lr:.3g}. Lower lr."
+            )
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
-    records = [
+    return [
         {"epoch": record["epoch"]}
         | {name: float(record[name]) for name in MEASURED if name in record}
-        for record in net.history[n_before:]
+        for record in net.history[first:]
     ]
-    if not np.isfinite(records[-1]["train_loss"]):
-        raise ValueError(
-            f"Training diverged: the loss is {records[-1]['train_loss']} after "
-            f"{len(records)} epoch(s) with lr={net.lr:.3g}. Lower lr."
-        )
-    return records
 
 
 def resolve_splitter(validation_fraction, generator):

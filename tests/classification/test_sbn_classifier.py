@@ -615,6 +615,28 @@ def test_chunks_of_images_keep_to_the_memory_of_their_units(monkeypatch):
     assert max(sizes) * 64 * 25**2 * 12 <= CHUNK_BYTES
 
 
+def test_the_network_is_kept_until_a_fit_or_a_parameter_changes_it(monkeypatch):
+    made, init = [], Ensemble.__init__
+    monkeypatch.setattr(
+        Ensemble, "__init__", lambda self, *args: made.append(1) or init(self, *args)
+    )
+    X, y = blobs()
+    model = small().fit(X, y)
+    changes = [
+        lambda: None,
+        lambda: model.set_params(n_predict_samples=3),
+        lambda: model.partial_fit(X, y),
+    ]
+    for n_made, change in enumerate(changes, start=1):
+        change()
+        first, again = model.predict_proba(X), model.predict_proba(X)
+        assert len(made) == n_made
+        np.testing.assert_array_equal(first, again)
+        copied = pickle.loads(pickle.dumps(model)).predict_proba(X)
+        made.pop()
+        np.testing.assert_array_equal(first, copied)
+
+
 @each("method", ["predict", "predict_proba", "transform"])
 def test_rows_beyond_float32_are_refused(method):
     X, y = blobs()

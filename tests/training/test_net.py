@@ -4,6 +4,7 @@ import copy
 import json
 import tracemalloc
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -97,7 +98,8 @@ def standardized(X, mean, scale):
 
 def fit(net, X, y=None, epochs=1):
     """Train on rows, parted by the splitter of the net."""
-    return train(net, Rows(X, y, split=split_rows(net.run.splitter, X)), epochs)
+    net.run = replace(net.run, phases=(epochs,))
+    return train(net, Rows(X, y, split=split_rows(net.run.splitter, X)))
 
 
 def values_and_labels(batches):

@@ -381,9 +381,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if self.skip_coef_ is not None:
             encoder.skip_coef_ = mlp.split_columns(self.skip_coef_, n_bits)[0]
         encoder.lengths_ = [m for m in self.lengths_ if m < n_bits] + [int(n_bits)]
-        if hasattr(self, "weight_names_"):
-            state = _truncated(self._state(), encoder.lengths_)
-            encoder.weights_, encoder.weight_names_ = [*state.values()], [*state]
+        state = _truncated(self._state(), encoder.lengths_)
+        encoder.weights_, encoder.weight_names_ = [*state.values()], [*state]
         return encoder
 
     def _check_saved(self):

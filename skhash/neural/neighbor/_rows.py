@@ -11,7 +11,6 @@ from skhash.training._module import Rows
 from skhash.training._net import Split
 from skhash.utils.chunks import RowView
 from skhash.utils.targets import encoded_labels
-from skhash.utils.torch import seeded_generator
 
 # Principal components that graph="projected" compares rows by.
 GRAPH_AXES = 128
@@ -65,8 +64,8 @@ class NearRows:
             table = table_of_graph(self.graph, self.n_neighbors, X.shape[0])[anchors]
             return _without_held_out(table, anchors, trains)
         n_axes = GRAPH_AXES if self.graph == "projected" else None
-        search = self.metric, n_axes, device, seeded_generator(rng)
-        return near_rows(X, anchors, self.n_neighbors, trains, search)
+        search = {"metric": self.metric, "n_axes": n_axes, "device": device}
+        return near_rows(X, anchors, self.n_neighbors, trains, rng, **search)
 
 
 def paired(X, y, anchors, near, trains, rng) -> Rows:

@@ -306,7 +306,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             not fit it or each other; if no pair is left, no rows share a label, or all
             do.
         """
-        return self._fit(X, y, given=(pairs, pair_labels, ids))
+        return self._fit(X, y, pairs=pairs, pair_labels=pair_labels, ids=ids)
 
     def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
         """Train for one epoch on these rows, as one part of a stream.
@@ -341,7 +341,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         ValueError
             As `fit`, or if a parameter has changed that the first call built on.
         """
-        return self._partial_fit(X, y, given=(pairs, pair_labels, ids))
+        known = {"pairs": pairs, "pair_labels": pair_labels, "ids": ids}
+        return self._partial_fit(X, y, **known)
 
     def inverse_transform(self, X, scales=None) -> np.ndarray:
         """Decode bits into vectors, ``offset_ + bits codebook_``.
@@ -426,10 +427,11 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         if missing:
             raise ValueError(f"The fitted attributes {missing} are missing.")
 
-    def _validate_targets(self, X, y, *, given, is_part=False):
-        if (given[0] is None) != (given[1] is None):
+    def _validate_targets(self, X, y, *, pairs, pair_labels, ids, is_part=False):
+        if (pairs is None) != (pair_labels is None):
             raise ValueError("pairs and pair_labels go together; give both or none.")
-        return resolve_pairs(self.pairs).read(y, given, is_part=is_part)
+        source = resolve_pairs(self.pairs)
+        return source, source.read(y, pairs, pair_labels, ids, is_part)
 
     def _build(self, X, targets, run):
         X = run.trained(X)
@@ -439,28 +441,28 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             sample, mean, self.n_bits, self.init, run.device, run.generator
         )
         start = sgh_start(X, mean, scale, directions, self.coding, run.device)
-        return self._module_of(start, mean, scale, targets is not None, run)
+        source, known = targets
+        has_pairs = known is not None or source.is_always_learned
+        return self._module_of(start, mean, scale, has_pairs, run)
 
     def _module(self, run):
         n_bits, n_features = self.components_.shape
-        of_bits, of_features = np.zeros(n_bits), np.zeros(n_features)
-        start = {
-            "weight": np.zeros((n_features, n_bits)),
-            "bias": of_bits,
-            "codebook": np.zeros((n_bits, n_features)),
-            "offset": of_features,
-            "prior_logits": of_bits,
-            "log_rho": 0.0,
+        shapes = {
+            "weight": (n_features, n_bits),
+            "bias": n_bits,
+            "codebook": (n_bits, n_features),
+            "offset": n_features,
+            "prior_logits": n_bits,
+            "log_rho": (),
         }
+        start = {name: np.zeros(shape) for name, shape in shapes.items()}
         has_pairs = self.pair_scale_ is not None
         return self._module_of(start, self.mean_, self.scale_, has_pairs, run)
 
     def _module_of(self, start, mean, scale, has_pairs, run):
         from skhash.neural.sgh._module import KeptIterates, PairLikelihood, SGHModule
 
-        source, latent = resolve_pairs(self.pairs), resolve_scale(self.scale)
-        has_pairs = has_pairs or source.is_always_learned
-        kept = None
+        latent, kept = resolve_scale(self.scale), None
         if run is not None and self.averaging != "last":
             kept = KeptIterates(self.averaging, run.seeds[2])
         return SGHModule(
@@ -469,7 +471,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             scale=scale,
             scale_std=latent and latent.std,
             pairs=PairLikelihood(len(start["bias"])) if has_pairs else None,
-            pair_source=source,
             kept=kept,
             coding=self.coding,
             gradient=self.gradient,

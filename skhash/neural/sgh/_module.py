@@ -50,8 +50,6 @@ class SGHModule(TrainedModule):
         The standard deviation of the prior of latent scales, None without them. The
         mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``, at first 1.
     pairs : PairLikelihood or None
-    pair_source : PairSource or None
-        Says which pairs a batch makes up, and their weights.
     kept : KeptIterates or None
         The result, if not the last iterate.
     coding, gradient, kl_weight, weight_penalty
@@ -66,7 +64,6 @@ class SGHModule(TrainedModule):
         scale,
         scale_std=None,
         pairs=None,
-        pair_source=None,
         kept=None,
         coding="01",
         gradient="analytic",
@@ -83,15 +80,16 @@ class SGHModule(TrainedModule):
             # A copy: training must not reach the arrays that it starts from.
             values = torch.tensor(values, dtype=torch.float32).contiguous()
             self.register_parameter(name, nn.Parameter(values))
-        self.pairs, self.pair_source = pairs, pair_source
-        self.kept = kept
+        self.pairs, self.pair_source, self.kept = pairs, None, kept
         self.coding = coding
         self.gradient = gradient
         self.kl_weight = kl_weight
         self.weight_penalty = weight_penalty
 
     def rows(self, X, targets, run):
-        if targets is None:
+        # The source says which pairs a batch makes up, and their weights.
+        self.pair_source, pairs = targets
+        if pairs is None:
             return super().rows(X, targets, run)
         if self.pairs is None:
             raise ValueError(
@@ -99,7 +97,7 @@ class SGHModule(TrainedModule):
                 "the first call of partial_fit too."
             )
         trains = run.trains(X.shape[0])
-        known = self.pair_source.rows(X, targets, trains, run.random_state, run.device)
+        known = self.pair_source.rows(X, pairs, trains, run.random_state, run.device)
         return Rows(X, **known, split=run.split)
 
     def forward(self, X):

@@ -11,7 +11,6 @@ from skhash.utils.arrays import as_array, column_or_1d
 from skhash.utils.ranges import COUNT, NOT_NEGATIVE, POSITIVE
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
-from skhash.utils.torch import seeded_generator
 
 # Neighbours are those of at most so many rows, by at most so many components.
 NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128
@@ -70,18 +69,18 @@ class PairSource(BaseEstimator):
     def __init__(self, weight=10.0) -> None:
         self.weight = weight
 
-    def read(self, y, given, *, is_part):
+    def read(self, y, pairs, pair_labels, ids, is_part):
         """Return the known pairs, or None.
 
         Parameters
         ----------
         y : array-like of shape (n_samples,) or None
-        given : tuple of pairs, pair_labels and ids
+        pairs, pair_labels, ids
             As in `SGHEncoder.fit`.
         is_part : bool
             Whether the rows are some of a stream.
         """
-        if given[0] is not None:
+        if pairs is not None:
             raise ValueError(
                 f"pairs are given, but the encoder has pairs={self!r}, which takes "
                 "them from elsewhere; leave out one of the two."
@@ -140,8 +139,7 @@ class GivenPairs(PairSource):
 
     is_always_learned = False
 
-    def read(self, y, given, *, is_part):
-        pairs, pair_labels, ids = given
+    def read(self, y, pairs, pair_labels, ids, is_part):
         return None if pairs is None else placed_pairs(pairs, pair_labels, ids)
 
     def rows(self, X, known, trains, rng, device):
@@ -258,8 +256,8 @@ class NeighborPairs(PairSource):
     def rows(self, X, known, trains, rng, device):
         n_samples = X.shape[0]
         anchors = np.sort(rng.permutation(n_samples)[:NEIGHBOR_ROWS])
-        search = "euclidean", NEIGHBOR_AXES, device, seeded_generator(rng)
-        near = near_rows(X, anchors, self.n_neighbors, trains, search)
+        search = {"metric": "euclidean", "n_axes": NEIGHBOR_AXES, "device": device}
+        near = near_rows(X, anchors, self.n_neighbors, trains, rng, **search)
         # Other rows are their own partners, which makes no pair.
         table = np.repeat(np.arange(n_samples)[:, None], near.shape[1], axis=1)
         table[anchors] = near
