@@ -39,6 +39,7 @@ from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skhash.utils.arrays import (
     are_zero,
+    as_array,
     check_array,
     is_numeric,
     unit_rows,
@@ -610,6 +611,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 known = index._store.packed
         scorer = VectorScorer(vectors, self.metric, self.n_jobs)
         row_bytes = 48 * max(1, n_found) + 16 * vectors.shape[1]
+        X = X if hasattr(X, "__getitem__") else as_array(X)
         for rows in row_chunks(max(1, np.shape(X)[0]), row_bytes):
             some = as_rows(X, rows)
             queries = scorer.read_queries(some, "X")

@@ -50,7 +50,7 @@ class AdditiveQuantizer(
         ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2`` .
 
     They start from residual quantization: the entries of a byte are the centres of
-    progressive k-means of what the bytes before leave. Codes are found by a beam
+    progressive k-means of what the bytes before leave [2]_. Codes are found by a beam
     search, byte by byte [1]_ [2]_. Least squares then moves the entries, the less the
     fewer rows have them: a ridge keeps them near where they were.
 
@@ -73,8 +73,7 @@ class AdditiveQuantizer(
     n_jobs : int, default=None
         Threads, as in `HammingNeighbors`.
     random_state : int, RandomState instance or None, default=None
-        Draws rows, first centres and noise. None is as 0: the same rows make the same
-        codes.
+        Draws rows and first centres. None is as 0: the same rows make the same codes.
     verbose : bool, default=False
         Whether to print the mean squared error after each alternation.
 
@@ -130,9 +129,6 @@ class AdditiveQuantizer(
     one has every P-th principal axis of the rows, and an additive code of what they are
     there. This is additive product quantization [1]_ with other axes. There are not
     more parts than columns.
-
-    The beam search compares codes by products of entries that are rounded to 8 bits,
-    which changes errors by less than .1 %.
 
     References
     ----------

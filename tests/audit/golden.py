@@ -96,6 +96,7 @@ def terminals():
         for width in WIDTHS:
             for result in (make_result(), make_other()):
                 given = {"vectors": "its X.npy", "json": False, "quiet": False}
+                given |= {"column": None, "name": None, "keep_ids": False}
                 given |= {"all": width == 100}
                 with patch.object(_terminal, "terminal_width", lambda w=width: w):
                     _audit._print(SimpleNamespace(**given), result, "X.npy")

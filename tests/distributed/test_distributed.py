@@ -141,7 +141,7 @@ def test_blocks_without_rows_are_encoded():
 
 
 @pytest.fixture(scope="module")
-def client():
+def cluster_client():
     """Two workers, started anew when they die."""
     distributed = pytest.importorskip("distributed")
     with (
@@ -152,6 +152,13 @@ def client():
     ):
         yield client
         client.wait_for_workers(2)  # Dask closes none that is about to start
+
+
+@pytest.fixture
+def client(cluster_client):
+    """The client, when both workers are there."""
+    cluster_client.wait_for_workers(2, timeout=60)
+    return cluster_client
 
 
 def dying_once(function, folder):

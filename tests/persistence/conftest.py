@@ -1,4 +1,4 @@
-"""What is saved of each estimator in `savable`."""
+"""The files of the estimators in `savable`."""
 
 import pytest
 from savable import MAKERS, fitted

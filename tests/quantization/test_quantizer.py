@@ -123,7 +123,7 @@ def test_parts_are_quantizers_of_some_axes(rows, monkeypatch, tmp_path):
         nearest = cdist(turned, alone.offset_ + alone.codebook_[0], "sqeuclidean")
         error += nearest.min(axis=1)
     found = quantizer.reconstruction_error(X, codes)
-    np.testing.assert_allclose(found, error, rtol=1e-4)
+    np.testing.assert_allclose(found, error, rtol=1e-4, atol=1e-6)
     assert quantizer.error_ == pytest.approx(error.mean(), rel=1e-4)
     quantizer.save(tmp_path / "quantizer")
     loaded = skhash.load(tmp_path / "quantizer")

@@ -28,8 +28,8 @@ class VectorScorer:
         n_features = self.vectors.shape[1]
         if X.shape[1] != n_features:
             raise ValueError(
-                f"{name} has {X.shape[1]} features, but the vectors of the codes have "
-                f"{n_features}."
+                f"{name} has {X.shape[1]} features, but HashedNeighbors is expecting "
+                f"{n_features} features as input."
             )
         return X
 
