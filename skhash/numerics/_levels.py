@@ -21,7 +21,7 @@ LARGEST_PATTERN = 0x7F7FFFFF
 ROOM = 200, 50_000
 # The recall that a byte, or two, may cost. It is that of N_NEIGHBORS for each of
 # N_QUERIES queries, among N_ROWS rows.
-MAX_COST, N_NEIGHBORS, N_QUERIES, N_ROWS = 0.005, 10, 500, 2000
+MAX_COST, N_NEIGHBORS, N_QUERIES, N_ROWS = 0.002, 10, 500, 2000
 # The share of the squared error of a code that is added to its squared distances.
 # Without it, a code that approximates its vector badly looks nearer than the vector is.
 ERROR_WEIGHT = 0.25

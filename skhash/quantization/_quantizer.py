@@ -30,13 +30,14 @@ from skhash.quantization._codebook import (
     fit_blocks,
     squared_errors,
 )
+from skhash.quantization._decoder import RELAXATION, with_noise
 from skhash.quantization._residual import residual_codebook
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import dense_chunks, even_chunks
 from skhash.utils.ranges import COUNT
 
 # Rows with which an entry goes half of the way from where it was to least squares.
-RIDGE = 10.0
+RIDGE = 3.0
 
 
 class AdditiveQuantizer(
@@ -52,7 +53,8 @@ class AdditiveQuantizer(
     They start from residual quantization: the entries of a byte are the centres of
     progressive k-means of what the bytes before leave [2]_. Codes are found by a beam
     search, byte by byte [1]_ [2]_. Least squares then moves the entries, the less the
-    fewer rows have them: a ridge keeps them near where they were.
+    fewer rows have them: a ridge keeps them near where they were. Meanwhile the
+    codebook has noise that falls to 0, a stochastic relaxation [3]_.
 
     The codes are for comparison with uncompressed queries, by `AsymmetricNeighbors`, or
     for reconstruction. Hamming distances between them mean nothing.
@@ -61,7 +63,7 @@ class AdditiveQuantizer(
     ----------
     n_bytes : int, default=8
         Bytes of a code.
-    n_alternations : int, default=2
+    n_alternations : int, default=4
         How often codes are found anew and the codebook is fitted to them again. More
         alternations lower the error of the rows of the fit, and hardly that of others.
     beam_width : int, default=16
@@ -73,7 +75,8 @@ class AdditiveQuantizer(
     n_jobs : int, default=None
         Threads, as in `HammingNeighbors`.
     random_state : int, RandomState instance or None, default=None
-        Draws rows and first centres. None is as 0: the same rows make the same codes.
+        Draws rows, first centres and noise. None is as 0: the same rows make the same
+        codes.
     verbose : bool, default=False
         Whether to print the mean squared error after each alternation.
 
@@ -136,6 +139,8 @@ class AdditiveQuantizer(
        compression", CVPR 2014.
     .. [2] S. Liu, H. Lu, J. Shao, "Improved residual vector quantization for
        high-dimensional approximate nearest neighbor search", arXiv 1509.05195, 2015.
+    .. [3] J. Martinez, S. Zakhmi, H. H. Hoos, J. J. Little, "LSQ++: Lower running time
+       and higher recall in multi-codebook quantization", ECCV 2018.
 
     Examples
     --------
@@ -166,7 +171,7 @@ class AdditiveQuantizer(
         self,
         n_bytes=8,
         *,
-        n_alternations=2,
+        n_alternations=4,
         beam_width=16,
         max_train_samples=100_000,
         n_jobs=None,
@@ -283,10 +288,13 @@ class AdditiveQuantizer(
 
     def _fit_codes(self, X, n_blocks, seed):
         """Return codes, codebook and offset."""
-        decoder = residual_codebook(X, n_blocks, self.block_bits_, seed)
+        decoder = noisy = residual_codebook(X, n_blocks, self.block_bits_, seed)
+        random_state = np.random.RandomState(seed)
         for turn in range(self.n_alternations):
-            values = find_codes(X, *decoder, self.beam_width, self.n_jobs)
+            values = find_codes(X, *noisy, self.beam_width, self.n_jobs)
             decoder = fit_blocks(X, values, self.block_bits_, RIDGE, decoder[0])
+            scale = RELAXATION * max(0, 1 - (turn + 2) / self.n_alternations) ** 0.5
+            noisy = with_noise(decoder, scale, X, values, random_state)
             self._report(turn, X, values, decoder)
         return find_codes(X, *decoder, self.beam_width, self.n_jobs), *decoder
 

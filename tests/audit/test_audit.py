@@ -294,10 +294,10 @@ class TestOtherMeasurements:
     def test_bytes(self, X):
         methods = ["lsh", "bytes"]
         rows = audit(X, n_bits=[8, 12, 16], methods=methods).rows
-        # Whole bytes, each number once, and more for distances: two where no two rows
+        # Whole bytes, each number once, and two more for distances, where no two rows
         # share an entry.
         sizes = [(row.n_bits, row.code_bytes, row.bytes_per_vector) for row in rows]
-        assert sizes == [(8, 1, 1), (12, 2, 2), (16, 2, 2), (8, 1, 3), (16, 2, 3)]
+        assert sizes == [(8, 1, 1), (12, 2, 2), (16, 2, 2), (8, 1, 3), (16, 2, 4)]
         lsh, row = audit(X, methods=methods, metric="inner_product").rows
         assert (row.bytes_per_vector, lsh.codebook_bytes) == (1, 0)
         for one in (lsh, row):
@@ -697,7 +697,7 @@ class TestResult:
         n_bytes = sum(it.nbytes for it in numbers if it is not None)
         assert result.storage == {
             "code": 2,
-            "beside": int(metric != "inner_product"),
+            "beside": {"euclidean": 2, "cosine": 1, "inner_product": 0}[metric],
             "vector": 4 * D if rerank else 0,
             "codebook": n_bytes,
         }
