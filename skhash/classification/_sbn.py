@@ -512,7 +512,7 @@ class SBNClassifier(
         return self._ensemble(self.n_predict_samples).log_probabilities(X)
 
     def _ensemble(self, n_members):
-        """Return so many networks with their noise drawn; of 0 the one without.
+        """Return `n_members` networks with drawn noise; 0 is one network without noise.
 
         The last result is kept until a fit replaces the weights.
         """

@@ -11,7 +11,7 @@ LANES = 16 if has_features("avx512f") else 8
 _FLOATS, _INTS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 # Values of a block whose costs stay in registers, of 256 and of 16.
 _PART, _SMALL_PART = 128, 16
-# Minima of so many groups of costs bound the least ones.
+# The number of groups of costs whose minima bound the smallest costs.
 GROUPS = 64
 _MASK, _GROUP = ir.IntType(GROUPS), ir.VectorType(FLOAT, GROUPS)
 _STARTS = [4 * LANES * i for i in range(GROUPS // LANES)]

@@ -64,8 +64,8 @@ class AdditiveQuantizer(
     n_bytes : int, default=8
         Bytes of a code.
     n_alternations : int, default=4
-        How often codes are found anew and the codebook is fitted to them again. More
-        alternations lower the error of the rows of the fit, and hardly that of others.
+        How many times `fit` encodes the rows and fits the codebook to the codes. More
+        alternations lower the error of the fitted rows, and hardly that of others.
     beam_width : int, default=16
         How many codes of a row are kept while they are made byte by byte, at most 64:
         the more, the lower the error, in time in proportion. It may be changed after

@@ -20,7 +20,8 @@ from skhash.utils.threads import map_chunks
 # Queries that share a pass over the codes, the bytes of one, and how many codes they
 # find at a time, besides those of a block.
 MAX_CHUNK, QUERY_BYTES, ROOM = 1024, 2**12, 2**16
-# Of more neighbours, one of so many blocks tells about how far away the last one is.
+# For more than `MANY` neighbours, a search of every eighth block estimates first how
+# far away the last neighbour is.
 MANY, SAMPLED = 100, 8
 
 

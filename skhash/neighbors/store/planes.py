@@ -63,7 +63,7 @@ class Planes:
     def extended(self, n, packed, levels=None):
         """Return the first `n` codes, and others behind them; see `Blocks.extended`.
 
-        The others stand in an order of their own, unless all codes are copied.
+        The added codes are ordered among themselves, unless all codes are copied.
         """
         needed, may_grow = n + len(packed), self.may_grow
         self.may_grow = False  # as the room passes on
