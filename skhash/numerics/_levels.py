@@ -3,7 +3,8 @@
 A number of at least 0 is rounded to a float with few bits of fraction. The bit patterns
 of such floats are integers in the order of the numbers, their *keys*. Codes keep
 *levels*: how far their keys lie above the least one, in as few whole bytes as the
-largest needs. Level 0 stands for 0.
+largest needs. Level 0 stands for 0. Zeros follow the bits of a level, so that the first
+byte tells all levels apart as well as a byte can.
 
 How long the fraction is belongs to the decoder, so that a code has the same number
 beside any other codes. The bytes follow the codes that are there.
@@ -43,24 +44,40 @@ def numbers_of(keys, fraction_bits) -> np.ndarray:
     return patterns.astype(np.uint32).view(np.float32)
 
 
-def base_and_width(keys) -> tuple[int, int]:
-    """Return what is taken from keys above 0, and the bytes of the largest level."""
+def base_and_last(keys) -> tuple[int, int]:
+    """Return what is taken from keys above 0, and the largest level."""
     above = keys[keys > 0]
     base = int(above.min()) - 1 if len(above) else 0
-    most = int(above.max()) - base if len(above) else 0
-    return base, max(1, -(-most.bit_length() // 8))
+    return base, int(above.max()) - base if len(above) else 0
 
 
-def keys_to_levels(keys, base, width) -> np.ndarray:
-    """Return the bytes of levels, (n, width), the highest first."""
-    levels = np.where(keys > 0, keys - base, 0).astype(">u4")
-    return np.ascontiguousarray(levels[:, None].view(np.uint8)[:, 4 - width :])
+def n_level_bytes(last) -> int:
+    """Return the bytes of levels of which `last` is the largest."""
+    return max(1, -(-last.bit_length() // 8))
 
 
-def levels_to_keys(levels, base) -> np.ndarray:
+def spare_bits(last) -> int:
+    """Return how many zeros follow the bits of such levels."""
+    return 8 * n_level_bytes(last) - last.bit_length()
+
+
+def has_same_bytes(last, other) -> bool:
+    """Return whether levels up to `last` and to `other` have the same bytes."""
+    return last.bit_length() == other.bit_length()
+
+
+def keys_to_levels(keys, base, last) -> np.ndarray:
+    """Return the bytes of levels, (n, n_level_bytes(last)), the highest first."""
+    levels = np.where(keys > 0, keys - base, 0) << spare_bits(last)
+    levels = levels.astype(">u4")[:, None].view(np.uint8)
+    return np.ascontiguousarray(levels[:, 4 - n_level_bytes(last) :])
+
+
+def levels_to_keys(levels, base, last) -> np.ndarray:
     keys = np.zeros(len(levels), dtype=np.int64)
     for byte in levels.T:
         keys = 256 * keys + byte
+    keys >>= spare_bits(last)
     return np.where(keys > 0, keys + base, 0)
 
 

@@ -390,8 +390,9 @@ def test_levels_above_the_largest(path):
     blocks = arrays["_store/blocks"].copy()
     last = manifest["values"]["_store"]["decoder"]["last"]
     levels = blocks[0, 9:, :300].T.astype(int) @ 256 ** np.arange(3, -1, -1)
-    assert levels.max() == last
-    blocks[0, 9:, 17] = [*(last + 1).to_bytes(4)]
+    spare = 32 - last.bit_length()
+    assert levels.max() == last << spare
+    blocks[0, 9:, 17] = [*((last + 1) << spare).to_bytes(4)]
     refused(path, manifest, {**arrays, "_store/blocks": blocks}, "above the largest")
 
 

@@ -5,11 +5,12 @@ from cases import each
 from decoded import rounded
 
 from skhash.numerics._levels import (
-    base_and_width,
+    base_and_last,
     choose_fractions,
     keys_of,
     keys_to_levels,
     levels_to_keys,
+    n_level_bytes,
     numbers_of,
 )
 
@@ -22,21 +23,31 @@ def test_numbers_are_rounded_to_a_fraction_and_come_back(power, fraction_bits):
     for numbers in spreads:
         numbers = (numbers * 2.0**power).astype(np.float32)
         keys = keys_of(numbers, fraction_bits)
-        base, width = base_and_width(keys)
-        levels = keys_to_levels(keys, base, width)
-        assert levels.dtype == np.uint8 and levels.shape == (len(keys), width)
-        found = numbers_of(levels_to_keys(levels, base), fraction_bits)
+        base, last = base_and_last(keys)
+        levels = keys_to_levels(keys, base, last)
+        assert levels.dtype == np.uint8
+        assert levels.shape == (len(keys), n_level_bytes(last))
+        found = numbers_of(levels_to_keys(levels, base, last), fraction_bits)
         np.testing.assert_array_equal(found, rounded(numbers, fraction_bits))
 
 
 def test_levels_take_as_few_bytes_as_the_largest_needs():
     for most, width in ((1, 1), (255, 1), (256, 2), (65535, 2), (65536, 3), (2**24, 4)):
         keys = np.array([1001, 1000 + most, 0])
-        assert base_and_width(keys) == (1000, width)
-        levels = keys_to_levels(keys, 1000, width)
-        assert levels[1].tobytes() == most.to_bytes(width, "big")
+        assert base_and_last(keys) == (1000, most)
+        assert n_level_bytes(most) == width
+        levels = keys_to_levels(keys, 1000, most)
+        assert levels.shape == (3, width) and levels[1, 0] >= 128
         assert not levels[2].any()
-    assert base_and_width(np.zeros(3, dtype=int)) == (0, 1)
+    assert base_and_last(np.zeros(3, dtype=int)) == (0, 0)
+
+
+def test_the_first_byte_keeps_the_order_and_tells_levels_apart():
+    for most in (255, 256, 448, 70_000):
+        keys = np.arange(most + 1) + 1000
+        firsts = keys_to_levels(keys, 999, most + 1)[:, 0].astype(int)
+        assert (np.diff(firsts) >= 0).all()
+        assert np.bincount(firsts).max() <= 2 * -(-most // 256)
 
 
 @each("spread", [0.01, 3])

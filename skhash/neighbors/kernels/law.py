@@ -13,9 +13,10 @@ from numba import float32, int64
 from skhash.utils.kernels import inner_kernel
 from skhash.utils.llvm import FLOAT, INT32, instruction
 
-# base, shift : int, of levels, see `skhash.numerics._levels`; term, times (0 where
-# scores are not of angles), nothing (the score of level 0, of angles), floor : float32.
-Law = namedtuple("Law", "base shift term times nothing floor")
+# spare, base, shift : int, of levels, see `skhash.numerics._levels`; term, times (0
+# where scores are not of angles), nothing (the score of level 0, of angles), floor :
+# float32.
+Law = namedtuple("Law", "spare base shift term times nothing floor")
 
 
 @instruction(float32)
@@ -25,8 +26,11 @@ def _as_float(code, pattern: int64):
 
 @inner_kernel
 def factor_and_term(law, level):
-    """Return what the sum of a code is multiplied by, and what is added."""
-    zero = np.float32(0)
+    """Return what the sum of a code is multiplied by, and what is added.
+
+    level : int, its bytes
+    """
+    zero, level = np.float32(0), level >> law.spare
     number = _as_float((level + law.base) << law.shift) if level else zero
     if law.times == zero:
         return np.float32(1), number

@@ -39,8 +39,8 @@ from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 
 # Codes in blocks: blocks (n_blocks, n_rows, 512) : uint8, their bytes, and behind them
 # those of the levels, if they have some; n : their number; n_bytes : those of a code;
-# law : `Law`; last : the largest level; least, most : 1 / factor of the shortest and
-# of the longest decoded vector, or 0.
+# law : `Law`; last : the largest level; least, most : 1 / factor of the shortest and of
+# the longest decoded vector, or 0. Of levels, the zeros behind their bits are a part.
 Codes = namedtuple("Codes", "blocks n n_bytes law last least most")
 # Lists of codes in the order of their first byte and another one: other : int, which;
 # values (2, n_lists) : uint8, of both, those of the codes of the first block, then of
@@ -135,10 +135,10 @@ def _bound_rows(codes, query, score, bounds):
         # Within the levels of a byte, bounds rise or fall, but for that of level 0.
         size = 1 << 8 * (codes.blocks.shape[1] - n_bytes - 1)
         for byte in range(256):
-            first = min(byte * size, codes.last)
+            first, last = min(byte * size, codes.last), byte * size + size - 1
             bound = _bound_level(law, first, score, largest)
             if size > 1:
-                for level in (max(first, 1), min(byte * size + size - 1, codes.last)):
+                for level in (max(first, 1 << law.spare), min(last, codes.last)):
                     bound = min(bound, _bound_level(law, level, score, largest))
             bounds[n_bytes, byte] = bound
         lowest, highest = extremes(bounds, 256 * n_bytes, 256)

@@ -219,7 +219,8 @@ def make_blocks(scorer):
     keys = decoder.base + np.array([1, max(1, decoder.last)])
     reach = numbers_of(keys, decoder.fraction_bits) / (law.times or np.inf)
     blocks = read_only(scorer.codes.whole)
-    return kernels.Codes(blocks, n, scorer.n_bytes, law, decoder.last, *reach)
+    last = decoder.last << law.spare
+    return kernels.Codes(blocks, n, scorer.n_bytes, law, last, *reach)
 
 
 def _work(n_queries, codes):

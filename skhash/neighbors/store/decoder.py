@@ -14,11 +14,12 @@ from skhash.numerics._decoder import (
 )
 from skhash.numerics._levels import (
     FRACTION_BITS,
-    base_and_width,
+    base_and_last,
     keys_of,
     keys_to_levels,
     levels_to_keys,
     numbers_of,
+    spare_bits,
 )
 from skhash.utils.arrays import check_array, with_safe_squares
 from skhash.utils.chunks import row_chunks
@@ -224,13 +225,12 @@ class Decoder:
         """
         if keys is None:
             return self, None
-        base, width = base_and_width(keys)
-        last = max(0, int(keys.max(initial=0)) - base)
-        return replace(self, base=base, last=last), keys_to_levels(keys, base, width)
+        base, last = base_and_last(keys)
+        return replace(self, base=base, last=last), keys_to_levels(keys, base, last)
 
     def keys_of_levels(self, levels):
         """Return the keys of levels, or None."""
-        return None if levels is None else levels_to_keys(levels, self.base)
+        return None if levels is None else levels_to_keys(levels, self.base, self.last)
 
     def terms_and_factors(self, keys):
         """Return what is added to the sums of codes, and by what these are multiplied.
@@ -251,7 +251,8 @@ class Decoder:
         """Return how kernels make a score of a sum and a level: see `kernels.law`."""
         term, times, nothing = ANGLES[self.metric] if self.by_angle else (0, 0, 0)
         numbers = np.float32([term, times, nothing, lowest_score(self.metric)])
-        return _kernel_law.Law(self.base, FRACTION_BITS - self.fraction_bits, *numbers)
+        shift = FRACTION_BITS - self.fraction_bits
+        return _kernel_law.Law(spare_bits(self.last), self.base, shift, *numbers)
 
     @property
     def zero_excess(self):

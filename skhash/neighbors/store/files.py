@@ -17,7 +17,12 @@ from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
 from skhash.neighbors.store.store import Store
 from skhash.numerics._decoder import check_codebook
-from skhash.numerics._levels import FRACTION_BITS, LARGEST_PATTERN, levels_to_keys
+from skhash.numerics._levels import (
+    FRACTION_BITS,
+    LARGEST_PATTERN,
+    levels_to_keys,
+    n_level_bytes,
+)
 from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
 from skhash.utils.late import LateModule
@@ -189,7 +194,7 @@ def _read_decoder(arrays, scoring, n_bits):
     check_codebook(codebook, offset, scoring["n_bits"], scales)
     decoder = Decoder(codebook, offset, scales, **scoring)
     width = arrays["blocks"].shape[1] - packed_width(n_bits)
-    if decoder.has_numbers != (width > 0) or decoder.last >= 256**width:
+    if width != (n_level_bytes(decoder.last) if decoder.has_numbers else 0):
         raise ValueError("Its levels do not fit the decoder.")
     return decoder
 
@@ -253,8 +258,8 @@ def _check_content(arrays, n_bits, store):
         n_bits = store.decoder.n_bits - 8 * (store.n_bytes - 1)
         levels = Blocks(arrays["blocks"], store.n, store.n_bytes).levels
         if levels is not None:
-            largest = levels_to_keys(levels, 0).max(initial=0)
-            if largest > store.decoder.last:
+            last = store.decoder.last
+            if levels_to_keys(levels, 0, last).max(initial=0) > last:
                 raise ValueError("levels are above the largest.")
     if np.unpackbits(used)[n_bits:].any():
         raise ValueError("Its codes have more bits than they may have.")

@@ -10,7 +10,7 @@ from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
-from skhash.numerics._levels import keys_to_levels
+from skhash.numerics._levels import has_same_bytes, keys_to_levels
 
 
 class CodesKey:
@@ -198,14 +198,14 @@ class Store:
 
     def with_levels(self, keys):
         """Return a store whose levels reach these keys too, and the levels of these."""
-        decoder, width = self.decoder, self.bytes_beside
+        decoder = self.decoder
         if keys is None:
             return self, None
         levels = keys[keys > 0] - decoder.base
-        if levels.min(initial=1) > 0 and levels.max(initial=0) < 256**width:
-            last = max(decoder.last, int(levels.max(initial=0)))
+        last = max(decoder.last, int(levels.max(initial=0)))
+        if levels.min(initial=1) > 0 and has_same_bytes(last, decoder.last):
             other = self._decoded_by(replace(decoder, last=last), self._rooms["blocks"])
-            return other, keys_to_levels(keys, decoder.base, width)
+            return other, keys_to_levels(keys, decoder.base, last)
         n, keys = self.n, np.concatenate([decoder.keys_of_levels(self.levels), keys])
         decoder, levels = decoder.with_levels(keys)
         blocks = Blocks.of(self.packed, levels[:n])
@@ -251,7 +251,8 @@ class Store:
             return other
         keys = self.decoder.keys_of_levels(other.levels)
         decoder, levels = self.decoder.with_levels(keys)
-        if (decoder.base, levels.shape[1]) == (self.decoder.base, self.bytes_beside):
+        same_bytes = has_same_bytes(decoder.last, self.decoder.last)
+        if decoder.base == self.decoder.base and same_bytes:
             return other._decoded_by(decoder, other["blocks"])
         return other._decoded_by(decoder, Blocks.of(other.packed, levels))
 
