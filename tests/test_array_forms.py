@@ -447,10 +447,11 @@ def test_no_kernel_is_compiled_for_rows_that_lie_apart():
 
     queries, features = np.ones((4, 8), np.float32), np.ones((1, 8, 256), np.float32)
     sums, scales = np.empty((4, 1, 256), np.float32), np.ones(1, np.float32)
-    products.multiply(queries, features, scales, sums)
-    np.testing.assert_array_equal(sums, 8)
+    rest = features, scales, np.ones(4), sums
+    assert products.multiply(queries, *rest)
+    np.testing.assert_array_equal(sums, 9)
     for wrong in (np.asfortranarray(queries), queries[:, ::2], queries[::2]):
         with pytest.raises(TypeError):
-            products.multiply(wrong, features, scales, sums)
+            products.multiply(wrong, *rest)
     with pytest.raises(TypingError):
-        products.multiply(queries.astype(np.float64), features, scales, sums)
+        products.multiply(queries.astype(np.float64), *rest)

@@ -24,3 +24,12 @@ def replace_top(firsts, seconds, first, second):
         firsts[hole], seconds[hole] = firsts[child], seconds[child]
         hole, child = child, 2 * child + 1
     firsts[hole], seconds[hole] = first, second
+
+
+@inner_kernel
+def sort_heap(firsts, seconds):
+    """Put the entries in their order; they are no heap then."""
+    for size in range(len(firsts) - 1, 0, -1):
+        first, second = firsts[size], seconds[size]
+        firsts[size], seconds[size] = firsts[0], seconds[0]
+        replace_top(firsts[:size], seconds[:size], first, second)

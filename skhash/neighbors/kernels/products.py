@@ -8,13 +8,19 @@ A sum runs over the features in their order, whichever queries and entries stand
 it, so that a table is the same to the last bit in every call.
 """
 
+import math
+
+import numpy as np
 from llvmlite import ir
 from numba import float32, int8, int16, int64, void
 
+from skhash.neighbors.kernels.byte_tables import extremes
+from skhash.utils.arrays import ORDINARY_EXPONENT
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import FLOAT, INT32, INT64, has_features, instruction
 
 ENTRIES = 256
+LARGEST = float(np.finfo(np.float32).max)
 _WIDTH = 16
 _VECTOR = ir.VectorType(FLOAT, _WIDTH)
 
@@ -82,12 +88,47 @@ _multiply_one = _make_multiply(1, 16)
 
 
 @kernel
-def multiply(queries, features, scales, products):
-    """Write the products of queries and entries.
+def prepare(X, offset, by_angle, from_offset, starts):
+    """Scale rows to unit length, or subtract the offset; write what all scores share.
+
+    With `from_offset` that is the squared length, and else the negated product with
+    the offset.
+
+    X : float64 (n, n_features), written; starts : float64 (n,)
+    """
+    for q in range(len(X)):
+        largest, squares, start = 0.0, 0.0, 0.0
+        for i in range(len(offset) if by_angle else 0):
+            largest = max(largest, abs(X[q, i]))
+        if largest > 0:
+            # No square of a row of ordinary magnitude overflows or vanishes.
+            exponent = math.frexp(largest)[1]
+            if abs(exponent) > ORDINARY_EXPONENT:
+                for i in range(len(offset)):
+                    X[q, i] = math.ldexp(X[q, i], -exponent)
+            for i in range(len(offset)):
+                squares += X[q, i] * X[q, i]
+            length = math.sqrt(squares)
+            for i in range(len(offset)):
+                X[q, i] /= length
+        for i in range(len(offset)):
+            if from_offset:
+                X[q, i] -= offset[i]
+                start += X[q, i] * X[q, i]
+            else:
+                start -= X[q, i] * offset[i]
+        starts[q] = start
+
+
+@kernel
+def multiply(queries, features, scales, starts, products):
+    """Write the products of queries and entries, in the first block with the starts.
+
+    Return whether no sum of them is beyond float32, nor one with the float of a code.
 
     queries : float32 (n, n_features); features : (n_blocks, n_features, 256), int8,
-    int16 or float32; scales : float32 (n_blocks,), what sums are multiplied by;
-    products : float32 (n, n_blocks, 256)
+    int16 or float32; scales : float32 (n_blocks,), what sums are multiplied by; starts
+    : float64 (n,); products : float32 (n, n_blocks, 256)
     """
     n_whole = len(queries) // 4 * 4
     for block in range(len(features)):
@@ -95,3 +136,13 @@ def multiply(queries, features, scales, products):
             _multiply_four(queries, first, features, scales, block, products)
         for first in range(n_whole, len(queries)):
             _multiply_one(queries, first, features, scales, block, products)
+    for q in range(len(queries)):
+        most, start = abs(starts[q]), np.float32(starts[q])
+        for block in range(len(features)):
+            lowest, highest = extremes(products[q], ENTRIES * block, ENTRIES)
+            most += max(abs(lowest), abs(highest))
+        if not 2 * most < LARGEST:
+            return False
+        for entry in range(ENTRIES):
+            products[q, 0, entry] += start
+    return True

@@ -32,7 +32,7 @@ from skhash.neighbors.kernels.byte_tables import (
     find_low,
     write_steps,
 )
-from skhash.neighbors.kernels.heap import comes_before, replace_top
+from skhash.neighbors.kernels.heap import comes_before, replace_top, sort_heap
 from skhash.neighbors.kernels.law import factor_and_term
 from skhash.neighbors.kernels.nibbles import fetch
 from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
@@ -93,15 +93,20 @@ def least_by_block(lists, tables, scores):
 
 
 @inlined_kernel
+def _from_total(codes, n_bytes, position, total):
+    """Return the score of a code, whose entries add up to `total`."""
+    factor, term = factor_and_term(codes.law, level_at(codes.blocks, n_bytes, position))
+    return max(codes.law.floor, factor * total + term)
+
+
+@inlined_kernel
 def _score(codes, query, position):
     """Return the score of a code, as the kernels of `asymmetric` compute it."""
     rows, column = codes.blocks[position // BLOCK], position % BLOCK
     total = _ZERO
     for byte in range(len(query)):
         total += query[byte, rows[byte, column]]
-    level = level_at(codes.blocks, len(query), position)
-    factor, term = factor_and_term(codes.law, level)
-    return max(codes.law.floor, factor * total + term)
+    return _from_total(codes, len(query), position, total)
 
 
 @inner_kernel
@@ -223,24 +228,29 @@ def _make_steps(codes, query, score, work, q):
     return _limit(reach, work.scales[q])
 
 
-@kernel
-def first_limits(codes, live, queries, step, scores):
-    """Write the smallest scores of a sample, the largest of them first, or infinity.
+@inner_kernel
+def _first_limit(codes, live, query, step, few):
+    """Return the smallest score but `few` of a sample, or infinity.
 
-    step : from one block of the sample to the next; scores (n_queries, m) : float32
+    step : from one block of the sample to the next
     """
-    n, n_blocks = codes.n, len(codes.blocks)
-    for q in range(len(queries)):
-        for i in range(scores.shape[1]):
-            scores[q, i] = np.inf
-        places = np.empty(scores.shape[1], dtype=np.int64)
-        for block in range(0, n_blocks, step):
-            first = block * BLOCK
-            for position in range(first, min(first + SAMPLED_CODES, n)):
-                if is_live(live, position):
-                    score = _score(codes, queries[q], position)
-                    if score < scores[q, 0]:
-                        replace_top(scores[q], places, score, position)
+    scores, places = np.empty(few, dtype=np.float32), np.empty(few, dtype=np.int64)
+    totals = np.empty(SAMPLED_CODES, dtype=np.float32)
+    for i in range(few):
+        scores[i] = np.inf
+    for block in range(0, len(codes.blocks), step if few else len(codes.blocks) + 1):
+        for i in range(SAMPLED_CODES):
+            totals[i] = 0
+        for byte in range(len(query)):
+            for i in range(SAMPLED_CODES):
+                totals[i] += query[byte, codes.blocks[block, byte, i]]
+        first = block * BLOCK
+        for i in range(min(SAMPLED_CODES, codes.n - first)):
+            if is_live(live, first + i):
+                score = _from_total(codes, len(query), first + i, totals[i])
+                if score < scores[0]:
+                    replace_top(scores, places, score, first + i)
+    return scores[0] if few else np.float32(np.inf)
 
 
 @inlined_kernel
@@ -262,15 +272,19 @@ def _list_found(found, block, n, live, places):
 
 
 @kernel
-def nearest(codes, live, queries, layout, mosts, work, scores, positions):
-    """Write the k codes of smallest (score, position) of each query, in no order.
+def nearest(codes, live, queries, layout, sample, work, scores, positions):
+    """Write the k codes of smallest (score, position) of each query, in this order.
 
     layout : int64, the blocks to search; and int32 (n,), the positions of the codes by
-    place in the blocks, or (0,) where these are the same and the blocks increase; mosts
-    (n_queries,) : float32, which no score is above; scores (n_queries, k) : infinity,
-    and positions (n_queries, k) : int64, written. Where the blocks have fewer than k
-    such codes, infinity remains.
+    place in the blocks, or (0,) where these are the same and the blocks increase;
+    sample : int, from one sampled block to the next, and how many scores of the sample
+    reach the largest score to look for, or 0; scores (n_queries, k) : infinity, and
+    positions (n_queries, k) : int64, written. Where the blocks have fewer than k such
+    codes, infinity remains.
     """
+    mosts = np.empty(len(queries), dtype=np.float32)
+    for q in range(len(queries)):
+        mosts[q] = _first_limit(codes, live, queries[q], *sample)
     # Where nothing is known of the scores, a block tells what to look for.
     first, stage = 0, FIRST_STAGE
     for q in range(len(queries)):
@@ -310,6 +324,8 @@ def nearest(codes, live, queries, layout, mosts, work, scores, positions):
                     reach = _reach(codes, most, work.scales[q])
                     limits[q] = min(limits[q], _limit(reach, work.scales[q]))
         first, stage = last, stage * NEXT_STAGE
+    for q in range(len(queries)):
+        sort_heap(scores[q], positions[q])
 
 
 @inner_kernel

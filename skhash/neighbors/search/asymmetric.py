@@ -241,8 +241,9 @@ class CodeScorer:
 
     def _corrected(self, scores, queries):
         """Return scores, those of queries of zeros without what is too large."""
-        if self.decoder.zero_excess:
-            scores[are_zero(queries)] -= self.decoder.zero_excess
+        excess = self.decoder.zero_excess
+        if excess and (is_zero := are_zero(queries)).any():
+            scores[is_zero] -= excess
         return scores
 
     def wants_lists(self):

@@ -68,25 +68,22 @@ def _nearest(scorer, queries, k, live, guesses):
         if lists is not None:
             for q in range(len(tables)):
                 blocks = _nearest_blocks(scorer, lists, tables[q], part.every)
-                own = slice(q, q + 1)
-                mosts = np.full(1, np.inf, dtype=np.float32)
-                task = codes, live, tables[own], (blocks, order), mosts, work
+                own, layout = slice(q, q + 1), (blocks, order)
+                task = codes, live, tables[own], layout, (1, 0), work
                 kernels.nearest(*task, scores[own], positions[own])
             return scores, positions
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
         # So many of the nearest are expected in the sample, and hardly ever `few`.
         share = k * kernels.SAMPLED_CODES / (BLOCK * step)
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
-        limits = np.empty((len(tables), few), dtype=np.float32)
-        kernels.first_limits(codes, live, tables, step, limits)
-        mosts, blocks = limits[:, 0].copy(), np.arange(*part.span)
-        task = codes, live, tables, (blocks, order), mosts, work
+        layout = np.arange(*part.span), order
+        task = codes, live, tables, layout, (step, few), work
         kernels.nearest(*task, scores, positions)
         return scores, positions
 
     found, shares_codes = _run(search, scorer, layout, queries, live)
     if len(found) == 1:
-        return smallest(*found[0], k)
+        return found[0]
     axis = 1 if shares_codes else 0
     found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
     return smallest(*found, k)

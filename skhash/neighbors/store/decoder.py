@@ -21,7 +21,7 @@ from skhash.numerics._levels import (
     numbers_of,
     spare_bits,
 )
-from skhash.utils.arrays import check_array, with_safe_squares
+from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule
 
@@ -34,6 +34,10 @@ METRICS = ("euclidean", "inner_product", "cosine")
 ANGLES = {"euclidean": (2, 2, 1), "inner_product": (0, 1, 0), "cosine": (1, 1, 1)}
 # A sum this much shorter than its parts is zero up to rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
+BEYOND = (
+    "Scores are beyond float32; multiply codebook, offset and queries by a small "
+    "constant, which changes no order."
+)
 
 
 def read_decoder(decoder, metric):
@@ -271,35 +275,28 @@ class Decoder:
         They have shape (n_queries, n_bytes, 256), float32. Terms common to all codes
         are in those of the first byte.
         """
-        X = np.array(X, dtype=np.float64, order="C")
-        if self.by_angle:
-            X = with_safe_squares(X)
-            lengths = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
-            np.divide(X, lengths, out=X, where=lengths > 0)
-        if self.metric == "euclidean" and not self.by_angle:
-            X -= self.offset
-            starts, times = np.square(X).sum(axis=1), -2
-        else:
-            starts, times = -(X @ self.offset), -1
-        own = self._products(X, times)
-        # No sum of them may be beyond float32, nor one with the float of a code.
-        most = np.abs(own) if own.ndim == 2 else np.abs(own).max(axis=2)
-        _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
-        return tables_of_bytes(own.astype(np.float32, copy=False), starts, n_bytes)
-
-    def _products(self, X, times):
-        """Return products of queries and entries, `times` so much, by entry."""
-        shape = len(X), *self.entries.shape[:-1]
+        X, starts = np.array(X, dtype=np.float64, order="C"), np.empty(len(X))
+        from_offset = self.metric == "euclidean" and not self.by_angle
+        _products.prepare(X, self.offset, self.by_angle, from_offset, starts)
+        times = np.float32(-2 if from_offset else -1)
         if bits_of_block(self.entries) < 8:
-            products = X @ self.codebook.reshape(-1, X.shape[1]).T
-            return (times * products).reshape(shape)
-        products = np.empty(shape, dtype=np.float32)
-        features = np.ascontiguousarray(self.entries.transpose(0, 2, 1))
-        scales = np.full(len(features), times, dtype=np.float32)
+            return self._tables_of_bits(X, times, starts, n_bytes)
+        scales = np.full(len(self.entries), times)
         if self.scales is not None:
             scales *= self.scales
-        _products.multiply(X.astype(np.float32), features, scales, products)
+        products = np.empty((len(X), n_bytes, 256), dtype=np.float32)
+        features, X = self.entries.transpose(0, 2, 1), X.astype(np.float32)
+        if not _products.multiply(X, features, scales, starts, products):
+            raise ValueError(BEYOND)
         return products
+
+    def _tables_of_bits(self, X, times, starts, n_bytes):
+        """Return the tables of blocks of 1 or 4 bits, from their products."""
+        own = X @ self.codebook.reshape(-1, X.shape[1]).T
+        own = (times * own).reshape(len(X), *self.entries.shape[:-1])
+        most = np.abs(own) if own.ndim == 2 else np.abs(own).max(axis=2)
+        _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
+        return tables_of_bytes(own.astype(np.float32), starts, n_bytes)
 
 
 def is_plain(X, n_features):
@@ -317,14 +314,11 @@ def is_plain(X, n_features):
 def tables_of_bytes(own, starts, n_bytes):
     """Return tables by byte, summed up from those by bit or by block.
 
-    own : float32 (n_queries, n_bits) or (n_queries, n_blocks, 2**g); starts :
+    own : float32 (n_queries, n_bits) or (n_queries, n_blocks, 16); starts :
     (n_queries,), what the first byte adds besides
     """
     n, n_blocks, *n_entries = own.shape
     starts = starts.astype(np.float32)
-    if n_entries == [256]:
-        own[:, 0] += starts[:, None]
-        return own
     tables = np.zeros((n, n_bytes, 256), dtype=np.float32)
     if not n_entries:  # a table doubles with each bit, from the last one on
         weights = np.zeros((n, 8 * n_bytes), dtype=np.float32)
@@ -355,8 +349,5 @@ def _to_float32(values):
     with np.errstate(over="ignore"):
         values = values.astype(np.float32)
     if not np.isfinite(values).all():
-        raise ValueError(
-            "Scores are beyond float32; multiply codebook, offset and queries by a "
-            "small constant, which changes no order."
-        )
+        raise ValueError(BEYOND)
     return values
