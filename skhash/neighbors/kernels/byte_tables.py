@@ -5,10 +5,11 @@ second, so that one vector holds the same byte of many. Each value of it adds a 
 too, and a sum stays at 255 if it is larger.
 
 Processors with AVX-512 VBMI look 64 bytes up at once in a table of 256, which fills
-four registers. Those with AVX2 look 32 up in a table of 16: there, the halves of a byte
-have a table each. Those of AArch64, which all have NEON, look 16 up in a quarter of a
-table of 256, and then in the others. Elsewhere, `ENTRIES` is 0, and there is no such
-function.
+four registers. Those with AVX2 look 32 up in a table of 16. There, two values share an
+entry, so that 128 of them take eight look-ups; or, where a byte holds some blocks of
+bits, its halves have a table each, as what they add is known apart. Those of AArch64,
+which all have NEON, look 16 up in a quarter of a table of 256, and then in the others.
+Elsewhere, `ENTRIES` is 0, and there is no such function.
 """
 
 from llvmlite import ir
@@ -44,18 +45,44 @@ class _Bytes:
         return [code.select(is_high, high, low)]
 
 
-class _Nibbles:
-    """Look-ups of the halves of 32 bytes in tables of 16, the higher half first."""
+class _Sixteens:
+    """Look-ups of 32 bytes in tables of 16."""
 
-    width, entries, parts = 32, 32, 8
+    width = 32
     vector = ir.VectorType(BYTE, 32)
 
     def read_tables(self, code, address):
         kind = ir.VectorType(BYTE, 16)
         twice = ir.VectorType(INT32, 32)([*range(16)] * 2)
-        tables = [code.read(kind, address, 16 * half) for half in range(2)]
+        places = range(0, self.entries, 16)
+        tables = [code.read(kind, address, place) for place in places]
         nothing = ir.Constant(kind, ir.Undefined)
         return [code.shuffle_vector(table, nothing, twice) for table in tables]
+
+
+class _Pairs(_Sixteens):
+    """Look-ups of values that share their entry with the next one."""
+
+    entries, parts = 128, 4
+
+    def look_up(self, code, tables, values):
+        pairs = code.and_(
+            code.lshr(values, self.vector([1] * 32)), self.vector([127] * 32)
+        )
+        # The look-up reads the last four bits; the others choose a table.
+        found = [code.use("llvm.x86.avx2.pshuf.b", table, pairs) for table in tables]
+        for shift in (2, 1, 0):
+            bits = code.shl(values, self.vector([shift] * 32))
+            is_second = code.icmp_signed("<", bits, self.vector([0] * 32))
+            ways = zip(found[1::2], found[::2], strict=True)
+            found = [code.select(is_second, *pair) for pair in ways]
+        return found
+
+
+class _Nibbles(_Sixteens):
+    """Look-ups of the halves of 32 bytes, the higher half first."""
+
+    entries, parts = 32, 8
 
     def look_up(self, code, tables, values):
         high = code.lshr(values, self.vector([4] * 32))
@@ -197,15 +224,16 @@ def make_find_low(way):
     return find_low
 
 
-def choose_way():
-    """Return the look-up class for this processor, or None."""
+def choose_ways():
+    """Return the look-ups of this processor, of whole bytes and of bits, or None."""
     if has_features("avx512f", "avx512bw", "avx512vbmi"):
-        return _Bytes()
+        return [_Bytes()] * 2
     if has_features("avx2"):
-        return _Nibbles()
-    return _Quarters() if has_features("neon") else None
+        return _Pairs(), _Nibbles()
+    return [_Quarters() if has_features("neon") else None] * 2
 
 
-_way = choose_way()
-ENTRIES = _way.entries if _way else 0
-find_low = make_find_low(_way) if _way else None
+_of_bytes, _of_bits = choose_ways()
+ENTRIES, ENTRIES_OF_BITS = (way.entries if way else 0 for way in (_of_bytes, _of_bits))
+find_low = make_find_low(_of_bytes) if _of_bytes else None
+find_low_of_bits = find_low if _of_bits is _of_bytes else make_find_low(_of_bits)

@@ -27,9 +27,11 @@ from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
 from skhash.neighbors.kernels.blocks import BLOCK, level_at
 from skhash.neighbors.kernels.byte_tables import (
     ENTRIES,
+    ENTRIES_OF_BITS,
     MOST,
     extremes,
     find_low,
+    find_low_of_bits,
     write_steps,
 )
 from skhash.neighbors.kernels.heap import comes_before, replace_top, sort_heap
@@ -48,11 +50,11 @@ Codes = namedtuple("Codes", "blocks n n_bytes law last least most")
 # (n_blocks + 1,) : int64, where those of a block begin.
 Lists = namedtuple("Lists", "other values items starts")
 # Room to work in, for some queries, with a row a byte of the codes, and one of levels:
-# bounds (n_rows, 256) and halves (n_rows, 32) : float32; lowest (2 * n_rows,) :
-# float32; tables (queries, n_rows, ENTRIES) : uint8;
+# bounds (n_rows, 256) and fewer (n_rows, n_entries) : float32; lowest (2 * n_rows,) :
+# float32; tables (queries, n_rows, n_entries) : uint8, with ENTRIES or ENTRIES_OF_BITS;
 # scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
 # of a total, and the score that the tables are for; found (8,) : uint64.
-Work = namedtuple("Work", "bounds halves lowest tables scales found")
+Work = namedtuple("Work", "bounds fewer lowest tables scales found")
 
 _ZERO, _SIXTEEN = np.float32(0), np.float32(16)
 # Codes of a sampled block, from which a query learns how far its neighbours may be.
@@ -170,6 +172,24 @@ def _halve(bounds, halves):
 
 
 @inner_kernel
+def _take_least(bounds, pairs):
+    """Write bounds for pairs of values."""
+    for row in range(len(bounds)):
+        for pair in range(pairs.shape[1]):
+            least, other = bounds[row, 2 * pair], bounds[row, 2 * pair + 1]
+            pairs[row, pair] = min(least, other)
+
+
+@inner_kernel
+def _find_low(blocks, block, work, q, limit):
+    """Call the function for the tables of a query."""
+    if ENTRIES != ENTRIES_OF_BITS:
+        if work.tables.shape[2] == ENTRIES_OF_BITS:
+            return find_low_of_bits(blocks, block, work.tables, q, limit, work.found)
+    return find_low(blocks, block, work.tables, q, limit, work.found)
+
+
+@inner_kernel
 def _limit(reach, scale):
     """Return the most steps of a code whose sum is at most `reach`, or -1."""
     lowest, times = scale[0], scale[1]
@@ -201,18 +221,21 @@ def _make_steps(codes, query, score, work, q):
     # Bounds beyond float32 would exclude no code.
     if score == np.inf or most > _LARGEST:
         for row in range(work.tables.shape[1]):
-            for entry in range(ENTRIES):
+            for entry in range(work.tables.shape[2]):
                 work.tables[q, row, entry] = 0
         for i in range(work.scales.shape[1]):
             work.scales[q, i] = 0
         return 0
     bounds, lowest = work.bounds, work.lowest
     error, n_rows = _bound_rows(codes, query, score + slack, bounds), len(bounds)
-    if ENTRIES == 32:
-        _halve(bounds, work.halves)
-        bounds = work.halves
-    size = ENTRIES if ENTRIES == 256 else 16
-    n_tables = n_rows * ENTRIES // size
+    n_tables, size = n_rows, work.tables.shape[2]
+    if ENTRIES != ENTRIES_OF_BITS:
+        if size == ENTRIES_OF_BITS:
+            _halve(bounds, work.fewer)
+            n_tables, size = 2 * n_rows, 16
+        else:
+            _take_least(bounds, work.fewer)
+        bounds = work.fewer
     least_sum = 0.0
     for i in range(n_tables):
         lowest[i], _ = extremes(bounds, size * i, size)
@@ -304,8 +327,8 @@ def nearest(codes, live, queries, layout, sample, work, scores, positions):
             if not is_ordered:  # the next block may stand anywhere
                 fetch(codes.blocks, blocks[min(i + AHEAD, len(blocks) - 1)])
             for q in range(len(queries)):
-                if limits[q] < 0 or not find_low(
-                    codes.blocks, block, work.tables, q, limits[q], work.found
+                if limits[q] < 0 or not _find_low(
+                    codes.blocks, block, work, q, limits[q]
                 ):
                     continue
                 n_found = _list_found(work.found, block, n, live, places)
@@ -353,9 +376,7 @@ def within(codes, live, queries, span, radius, work):
         limits[q] = _make_steps(codes, queries[q], radius, work, q)
     for block in range(span[0], span[1]):
         for q in range(len(queries)):
-            if limits[q] < 0 or not find_low(
-                codes.blocks, block, work.tables, q, limits[q], work.found
-            ):
+            if limits[q] < 0 or not _find_low(codes.blocks, block, work, q, limits[q]):
                 continue
             n_found = _list_found(work.found, block, n, live, places)
             if size + n_found > len(scores):

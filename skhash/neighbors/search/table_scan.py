@@ -131,7 +131,8 @@ def _run(search, scorer, layout, queries, live):
         return scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
 
     def call(tables, part):
-        return search(codes, order, live, tables, part, _work(len(tables), codes))
+        work = _work(scorer, len(tables), codes)
+        return search(codes, order, live, tables, part, work)
 
     if shares_codes:
         spans = enumerate(even_chunks(n_blocks, threads))
@@ -220,13 +221,15 @@ def make_blocks(scorer):
     return kernels.Codes(blocks, n, scorer.n_bytes, law, last, *reach)
 
 
-def _work(n_queries, codes):
+def _work(scorer, n_queries, codes):
     n_rows = min(codes.blocks.shape[1], codes.n_bytes + 1)
+    has_bits = bits_of_block(scorer.decoder.entries) < 8
+    n_entries = byte_tables.ENTRIES_OF_BITS if has_bits else byte_tables.ENTRIES
     return kernels.Work(
         bounds=np.empty((n_rows, 256), dtype=np.float32),
-        halves=np.empty((n_rows, 32), dtype=np.float32),
+        fewer=np.empty((n_rows, n_entries), dtype=np.float32),
         lowest=np.empty(2 * n_rows, dtype=np.float32),
-        tables=zeros_aligned((n_queries, n_rows, byte_tables.ENTRIES)),
+        tables=zeros_aligned((n_queries, n_rows, n_entries)),
         scales=np.empty((n_queries, 4)),
         found=np.empty(BLOCK // 64, dtype=np.uint64),
     )

@@ -14,6 +14,7 @@ WAYS = [
     for way, features in (
         (byte_tables._Bytes(), ("avx512f", "avx512bw", "avx512vbmi")),
         (byte_tables._Nibbles(), ("avx2",)),
+        (byte_tables._Pairs(), ("avx2",)),
         (byte_tables._Quarters(), ("neon",)),
     )
     if has_features(*features)
@@ -27,6 +28,7 @@ def sums(way, blocks, tables):
         tables = tables.astype(int)
         high, low = tables[..., :16, None], tables[..., None, 16:]
         tables = (high + low).reshape(*tables.shape[:-1], 256)
+    tables = np.repeat(tables, 256 // tables.shape[-1], axis=-1)
     rows = np.arange(blocks.shape[1])[:, None]
     return np.array(
         [
@@ -80,13 +82,15 @@ def test_products(n_features):
     features = rng.normal(size=(3, n_features, 256)).astype(np.float32)
     products = np.full((11, 3, 256), np.nan, dtype=np.float32)
     scales = np.float32([1, 0.5, 4])
-    multiply(queries, features, scales, products)
+    starts = rng.normal(size=11)
+    assert multiply(queries, features, scales, starts, products)
     exact = np.einsum("qf,bfe->qbe", queries.astype(float), features.astype(float))
     exact *= scales[:, None]
+    exact[:, 0] += starts[:, None]
     room = 2.0**-23 * n_features * np.abs(queries).max() * 4 * np.abs(features).max()
     np.testing.assert_allclose(products, exact, rtol=0, atol=room)
     # A query has the same products in another place, beside others.
     for places in ([5, 1, 1, 10], [10], [3, 9, 0]):
         again = np.empty_like(products[: len(places)])
-        multiply(queries[places], features, scales, again)
+        multiply(queries[places], features, scales, starts[places], again)
         np.testing.assert_array_equal(again, products[places])
