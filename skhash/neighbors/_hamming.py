@@ -10,7 +10,7 @@ from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import Interval, StrOptions, fit_context
 from skhash.utils.late import LateModule
-from skhash.utils.torch import inference_device, resolve_device
+from skhash.utils.torch import check_device, inference_device
 
 _searcher = LateModule("skhash.neighbors.search.searcher")
 
@@ -401,8 +401,7 @@ class HammingNeighbors(CodesMixin, BaseIndex):
         return score_codes(self, queries, y)
 
     def _take_in(self, X, y, ids, **columns):
-        if self.device not in ("auto", "cpu"):
-            resolve_device(self.device)  # raises where there is none
+        check_device(self.device)
         return super()._take_in(X, y, ids, **columns)
 
     def _check_radius(self, radius):

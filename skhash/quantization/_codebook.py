@@ -16,6 +16,10 @@ from skhash.quantization._blocks import least_squares
 from skhash.quantization._descent import BlockDescent
 from skhash.utils.arrays import check_magnitude
 from skhash.utils.chunks import dense_chunks, row_chunks
+from skhash.utils.late import LateModule
+from skhash.utils.torch import inference_device
+
+_beam_torch = LateModule("skhash.quantization._beam_torch")
 
 # Share of ridge in the least squares, on bits of variance at most a quarter. It only
 # matters where bits are constant or copies of each other.
@@ -88,7 +92,7 @@ def residuals(X, values, codebook, offset):
         yield rows, chunk - decode(values[rows], codebook, offset)
 
 
-def find_codes(X, codebook, offset, width, n_jobs=None) -> np.ndarray:
+def find_codes(X, codebook, offset, width, n_jobs=None, device="cpu") -> np.ndarray:
     """Return codes of a small squared error, block by block; see `BeamSearch`.
 
     Parameters
@@ -98,13 +102,19 @@ def find_codes(X, codebook, offset, width, n_jobs=None) -> np.ndarray:
     offset : ndarray of shape (n_features,)
     width : int
     n_jobs : int or None
+    device : str
+        As of `AdditiveQuantizer`.
 
     Returns
     -------
     values : ndarray of shape (n_samples, n_blocks), uint8
     """
     values = np.empty((X.shape[0], len(codebook)), dtype=np.uint8)
-    search = BeamSearch(codebook, width, n_jobs)
+    device = inference_device(device)
+    if device == "cpu":
+        search = BeamSearch(codebook, width, n_jobs)
+    else:
+        search = _beam_torch.TorchBeamSearch(codebook, width, device)
     for rows, centered in centered_chunks(X, offset):
         search.search(centered, values[rows])
     return values

@@ -35,6 +35,7 @@ from skhash.quantization._residual import residual_codebook
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import dense_chunks, even_chunks
 from skhash.utils.ranges import COUNT
+from skhash.utils.torch import check_device
 
 # Rows with which an entry goes half of the way from where it was to least squares.
 RIDGE = 3.0
@@ -74,6 +75,9 @@ class AdditiveQuantizer(
         Maximum number of rows, drawn at random, that `fit` learns from. None uses all.
     n_jobs : int, default=None
         Threads, as in `HammingNeighbors`.
+    device : str, default="cpu"
+        Where codes are found, in `fit` and `transform`, as in `HammingNeighbors`. Codes
+        may differ where their errors differ by rounding alone.
     random_state : int, RandomState instance or None, default=None
         Draws rows, first centres and noise. None is as 0: the same rows make the same
         codes.
@@ -163,6 +167,7 @@ class AdditiveQuantizer(
     _parameter_constraints: dict = {
         "n_bytes": COUNT,
         **CodebookMixin._parameter_constraints,
+        "device": [str],
         "beam_width": [Interval(Integral, 1, MAX_WIDTH, closed="both")],
         "random_state": ["random_state"],
     }
@@ -175,6 +180,7 @@ class AdditiveQuantizer(
         beam_width=16,
         max_train_samples=100_000,
         n_jobs=None,
+        device="cpu",
         random_state=None,
         verbose=False,
     ) -> None:
@@ -183,6 +189,7 @@ class AdditiveQuantizer(
         self.beam_width = beam_width
         self.max_train_samples = max_train_samples
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -207,8 +214,10 @@ class AdditiveQuantizer(
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, or `n_bytes` is too much for its columns.
+            If `X` holds NaN or infinity, or `n_bytes` is too much for its columns, or
+            there is no such device.
         """
+        check_device(self.device)
         seed = seed_of(self.random_state)
         X, _ = self._sample(self._validate(X, reset=True), seed)
         self.block_bits_, self.n_parts_ = choose_blocks(self.n_bytes, X.shape)
@@ -291,12 +300,12 @@ class AdditiveQuantizer(
         decoder = noisy = residual_codebook(X, n_blocks, self.block_bits_, seed)
         random_state = np.random.RandomState(seed)
         for turn in range(self.n_alternations):
-            values = find_codes(X, *noisy, self.beam_width, self.n_jobs)
+            values = self._find_codes(X, *noisy)
             decoder = fit_blocks(X, values, self.block_bits_, RIDGE, decoder[0])
             scale = RELAXATION * max(0, 1 - (turn + 2) / self.n_alternations) ** 0.5
             noisy = with_noise(decoder, scale, X, values, random_state)
             self._report(turn, X, values, decoder)
-        return find_codes(X, *decoder, self.beam_width, self.n_jobs), *decoder
+        return self._find_codes(X, *decoder), *decoder
 
     def _codes_of_fit(self, rows, values):
         return self._values(rows)
@@ -318,9 +327,13 @@ class AdditiveQuantizer(
 
     def _values(self, X):
         """Return the codes of validated rows, as values of blocks."""
-        codebook, how = self.codebook_, (self.offset_, self.beam_width, self.n_jobs)
+        codebook = self.codebook_
         parts = (codebook[blocks] for blocks in self._parts())
-        return np.hstack([find_codes(X, part, *how) for part in parts])
+        return np.hstack([self._find_codes(X, part, self.offset_) for part in parts])
+
+    def _find_codes(self, X, codebook, offset):
+        how = self.beam_width, self.n_jobs, self.device
+        return find_codes(X, codebook, offset, *how)
 
     def _values_of(self, codes):
         codes = check_packed(codes, self.n_bits_)

@@ -97,6 +97,12 @@ def inference_device(device: str):
     return "cpu" if resolved.type == "cpu" else resolved
 
 
+def check_device(device: str) -> None:
+    """Raise ``ValueError`` where there is no such device, without torch for the CPU."""
+    if device not in ("auto", "cpu"):
+        resolve_device(device)
+
+
 def encoding_threads(device: str) -> int:
     """Return how many threads encode at a time.
 

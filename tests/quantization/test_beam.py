@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from skhash.quantization import _beam
 from skhash.quantization._beam import MAX_WIDTH, BeamSearch
@@ -71,3 +72,17 @@ def test_a_row_does_not_depend_on_chunks_threads_or_other_rows(monkeypatch):
     np.testing.assert_array_equal(search(X, codebook, 8, n_jobs=3), whole)
     some = [31, 4, 4, 49]
     np.testing.assert_array_equal(search(X[some], codebook, 8), whole[some])
+
+
+@pytest.mark.parametrize("n_values", [16, 256])
+@pytest.mark.parametrize("n_blocks", [1, 2, 5])
+def test_a_device_finds_the_same_codes(n_blocks, n_values, device, monkeypatch):
+    from skhash.quantization import _beam_torch
+
+    X, codebook = problem(n_blocks, n_values)
+    monkeypatch.setattr(_beam_torch, "BLOCK_BYTES", 2**17)  # some rows at a time
+    for width in (1, 3, MAX_WIDTH):
+        found = np.empty((len(X), n_blocks), dtype=np.uint8)
+        search = _beam_torch.TorchBeamSearch(codebook, width, torch.device(device))
+        search.search(X, found)
+        np.testing.assert_array_equal(found, by_hand(X, codebook, width), str(width))

@@ -305,3 +305,24 @@ def test_error_is_that_of_transform(digits, n_rows):
     errors = quantizer.reconstruction_error(rows)
     drawn = np.random.RandomState(0).permutation(n_rows)[:2000]
     assert quantizer.error_ == pytest.approx(errors[drawn].mean())
+
+
+@pytest.mark.parametrize("n_bytes", [3, 40])  # those of 40 are in parts
+def test_devices_find_the_codes_of_the_cpu(n_bytes, device, digits):
+    X = digits[:600]
+    options = {"n_alternations": 1, "beam_width": 4}
+    on_cpu = AdditiveQuantizer(n_bytes, **options).fit(X)
+    there = AdditiveQuantizer(n_bytes, **options, device=device).fit(X)
+    errors = there.reconstruction_error(X), on_cpu.reconstruction_error(X)
+    np.testing.assert_allclose(*(it.mean() for it in errors), rtol=0.05)
+    codes = [on_cpu.transform(X), on_cpu.set_params(device=device).transform(X)]
+    same = np.mean((codes[0] == codes[1]).all(axis=1))
+    # Of codes that leave next to nothing, rounding chooses.
+    assert same > (0.99 if n_bytes == 3 else 0.3)
+    errors = (on_cpu.reconstruction_error(X, some).mean() for some in codes)
+    np.testing.assert_allclose(*errors, rtol=0.01)
+
+
+def test_a_device_that_is_not_there(digits):
+    with pytest.raises(ValueError, match="device='nowhere'"):
+        AdditiveQuantizer(device="nowhere").fit(digits)

@@ -257,11 +257,13 @@ def _first_limit(codes, live, query, step, few):
 
     step : from one block of the sample to the next
     """
+    if not few:
+        return np.float32(np.inf)
     scores, places = np.empty(few, dtype=np.float32), np.empty(few, dtype=np.int64)
     totals = np.empty(SAMPLED_CODES, dtype=np.float32)
     for i in range(few):
         scores[i] = np.inf
-    for block in range(0, len(codes.blocks), step if few else len(codes.blocks) + 1):
+    for block in range(0, len(codes.blocks), step):
         for i in range(SAMPLED_CODES):
             totals[i] = 0
         for byte in range(len(query)):
@@ -273,7 +275,7 @@ def _first_limit(codes, live, query, step, few):
                 score = _from_total(codes, len(query), first + i, totals[i])
                 if score < scores[0]:
                     replace_top(scores, places, score, first + i)
-    return scores[0] if few else np.float32(np.inf)
+    return scores[0]
 
 
 @inlined_kernel
@@ -292,6 +294,23 @@ def _list_found(found, block, n, live, places):
                 places[n_found] = position
                 n_found += 1
     return n_found
+
+
+@inlined_kernel
+def _take(codes, query, places, order, most, heap):
+    """Put codes at some places into the heap of the nearest; return whether any was.
+
+    order, most : see `nearest`
+    """
+    (scores, positions), changed = heap, False
+    for i in range(len(places)):
+        score = _score(codes, query, places[i])
+        if score <= most and score <= scores[0]:
+            position = order[places[i]] if len(order) else places[i]
+            if comes_before(score, position, scores[0], positions[0]):
+                replace_top(scores, positions, score, position)
+                changed = True
+    return changed
 
 
 @kernel
@@ -314,7 +333,6 @@ def nearest(codes, live, queries, layout, sample, work, scores, positions):
         if mosts[q] == np.inf:
             stage = 1
     blocks, order = layout
-    n, is_ordered = codes.n, len(order) == 0
     limits = np.empty(len(queries), dtype=np.int64)
     places = np.empty(BLOCK, dtype=np.int64)
     while first < len(blocks):
@@ -324,24 +342,17 @@ def nearest(codes, live, queries, layout, sample, work, scores, positions):
             limits[q] = _make_steps(codes, queries[q], most, work, q)
         for i in range(first, last):
             block = blocks[i]
-            if not is_ordered:  # the next block may stand anywhere
+            if len(order):  # the next block may stand anywhere
                 fetch(codes.blocks, blocks[min(i + AHEAD, len(blocks) - 1)])
             for q in range(len(queries)):
                 if limits[q] < 0 or not _find_low(
                     codes.blocks, block, work, q, limits[q]
                 ):
                     continue
-                n_found = _list_found(work.found, block, n, live, places)
-                changed = False
-                for i_found in range(n_found):
-                    place = places[i_found]
-                    score = _score(codes, queries[q], place)
-                    if not (score <= mosts[q] and score <= scores[q, 0]):
-                        continue
-                    position = place if is_ordered else order[place]
-                    if comes_before(score, position, scores[q, 0], positions[q, 0]):
-                        replace_top(scores[q], positions[q], score, position)
-                        changed = True
+                n_found = _list_found(work.found, block, codes.n, live, places)
+                query, found = queries[q], places[:n_found]
+                heap = scores[q], positions[q]
+                changed = _take(codes, query, found, order, mosts[q], heap)
                 most = min(mosts[q], scores[q, 0])
                 if changed and most < np.inf:
                     reach = _reach(codes, most, work.scales[q])
