@@ -1,11 +1,13 @@
 """The base of all encoders: validation, chunked encoding, packing, saving.
 
 A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One trained by gradient
-descent derives from `BaseNeuralHasher`, which names its hooks.
+descent derives from `BaseNeuralHasher`, which names its hooks. `with_parameters` makes
+the constructor of a leaf from annotated attributes of its class.
 """
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from dataclasses import field
 from typing import Self
 
 import numpy as np
@@ -31,31 +33,29 @@ from skhash.utils.arrays import (
     validate_rows,
 )
 from skhash.utils.chunks import column_range, even_chunks, row_chunks
-from skhash.utils.ranges import COUNT
+from skhash.utils.parameters import Count, RandomState, with_parameters
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
 
 
+@with_parameters(kw_only=True)
 class BaseHasher(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
 
-    A leaf has the parameters `n_bits`, `normalize`, `device` and `random_state`, and
-    writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`. The
-    first two see rows of unit length where `normalize` asks for them.
+    A leaf writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`.
+    The first two see rows of unit length where `normalize` asks for them.
     """
+
+    n_bits: Count = field(default=64, kw_only=False)
+    normalize: bool = False
+    device: str = "auto"
+    random_state: RandomState = None
 
     # Whether `_logits` treats each row by itself, in any type of float and any thread,
     # and gives no finite value for a row with NaN or infinity.
     _rowwise = False
-
-    _parameter_constraints: dict = {
-        "n_bits": COUNT,
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
-    }
 
     @abstractmethod
     def _fit_codes(self, X, y, random_state: np.random.RandomState) -> None:

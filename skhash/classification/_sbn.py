@@ -2,9 +2,10 @@
 
 import copy
 import math
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import Self
+from collections.abc import Callable
+from dataclasses import field, replace
+from numbers import Integral
+from typing import Annotated, Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,8 +26,8 @@ from skhash.codes import pack_bits
 from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
-from skhash.training._estimator import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.training._estimator import Schedule, TrainedMixin, arrays_of
+from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import (
     as_array,
     check_magnitude,
@@ -34,6 +35,13 @@ from skhash.utils.arrays import (
     with_readable,
 )
 from skhash.utils.late import LateModule, torch
+from skhash.utils.parameters import (
+    ArrayLike,
+    Count,
+    CountFrom2,
+    Positive,
+    with_parameters,
+)
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
 
@@ -51,6 +59,7 @@ WHITENED_ROWS = 1024
 KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
 
+@with_parameters(kw_only=True)
 class SBNClassifier(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -202,6 +211,23 @@ class SBNClassifier(
     (2, 16)
     """
 
+    hidden_layer_sizes: ArrayLike = field(default=(512, 512), kw_only=False)
+    architecture: Literal["mlp"] | list | Callable = "mlp"
+    input_shape: ArrayLike | None = None
+    gradient: Any = "zgr"
+    weights: Any = "real"
+    noise: Any = "logistic"
+    batch_norm: bool = True
+    n_draws: Count = 1
+    n_predict_samples: Annotated[int, Interval(Integral, 0, 10_000, closed="both")] = 10
+    init: Literal["whiten", "default", "real"] = "whiten"
+    init_scale: Positive = 2.0
+    augment: Callable | None = None
+    lr: Positive = 0.003
+    lr_schedule: Schedule = "cosine"
+    max_epochs: Count = 50
+    batch_size: CountFrom2 | Literal["auto"] = "auto"
+
     _saved = {
         "classes_": labels("n_classes"),
         "layers_": Plain(list),
@@ -210,74 +236,6 @@ class SBNClassifier(
         "scale_": reals(low=TINY),
         "predict_seed_": wholes(low=0, high=2**63 - 1),
     }
-    _parameter_constraints: dict = {
-        "hidden_layer_sizes": ["array-like"],
-        "architecture": [StrOptions({"mlp"}), list, callable],
-        "input_shape": ["array-like", None],
-        "gradient": "no_validation",
-        "weights": "no_validation",
-        "noise": "no_validation",
-        "batch_norm": ["boolean"],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "n_predict_samples": [Interval(Integral, 0, 10_000, closed="both")],
-        "init": [StrOptions({"whiten", "default", "real"})],
-        "init_scale": [Interval(Real, 0, None, closed="neither")],
-        "augment": [callable, None],
-        **TRAINING_CONSTRAINTS,
-        "batch_size": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
-
-    def __init__(
-        self,
-        hidden_layer_sizes=(512, 512),
-        *,
-        architecture="mlp",
-        input_shape=None,
-        gradient="zgr",
-        weights="real",
-        noise="logistic",
-        batch_norm=True,
-        n_draws=1,
-        n_predict_samples=10,
-        init="whiten",
-        init_scale=2.0,
-        augment=None,
-        lr=0.003,
-        lr_schedule="cosine",
-        optimizer="adam",
-        max_epochs=50,
-        batch_size="auto",
-        validation_fraction=None,
-        callbacks=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.architecture = architecture
-        self.input_shape = input_shape
-        self.gradient = gradient
-        self.weights = weights
-        self.noise = noise
-        self.batch_norm = batch_norm
-        self.n_draws = n_draws
-        self.n_predict_samples = n_predict_samples
-        self.init = init
-        self.init_scale = init_scale
-        self.augment = augment
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.validation_fraction = validation_fraction
-        self.callbacks = callbacks
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     # A network in training does not depend on it.
     _untrained_parameters = ("n_predict_samples",)

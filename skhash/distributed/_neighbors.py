@@ -1,5 +1,6 @@
 """`ShardedNeighbors`: exact search in codes on many machines."""
 
+from dataclasses import field
 from numbers import Integral
 from typing import Any, Self
 
@@ -9,10 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.neighbors import HammingNeighbors, merge_neighbors
 from skhash.neighbors.store.rows import nearest_within, object_array
-from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import as_array
+from skhash.utils.parameters import Count, CountFrom0, with_parameters
 
 
+@with_parameters(kw_only=True)
 class ShardedNeighbors(BaseEstimator):
     """Exact nearest neighbours among binary codes that no single machine holds.
 
@@ -65,18 +68,10 @@ class ShardedNeighbors(BaseEstimator):
     (array([[0, 1]], dtype=int32), array([[199, 135]]))
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "radius": [Interval(Integral, 0, None, closed="left")],
-        "packed": ["boolean"],
-        "n_jobs": [None, Integral],
-    }
-
-    def __init__(self, n_neighbors=5, *, radius=2, packed=True, n_jobs=1) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.packed = packed
-        self.n_jobs = n_jobs
+    n_neighbors: Count = field(default=5, kw_only=False)
+    radius: CountFrom0 = 2
+    packed: bool = True
+    n_jobs: None | Integral = 1
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:

@@ -1,6 +1,7 @@
 """The binary autoencoder, trained by the method of auxiliary coordinates."""
 
-from numbers import Integral, Real
+from numbers import Real
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import minimize
@@ -17,6 +18,7 @@ from skhash.quantization._codebook import (
 from skhash.quantization._descent import BlockDescent, enumerate_codes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks
+from skhash.utils.parameters import Count, Positive, ProperShare, with_parameters
 from skhash.utils.torch import resolve_device, threads_that_pay
 
 # Up to so many bits, trying all codes of a row costs about as much as descent.
@@ -24,6 +26,7 @@ MAX_EXACT_BITS = 10
 SVM_STEPS = 20
 
 
+@with_parameters(kw_only=True)
 class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     r"""Binary autoencoder: a linear hash whose codes decode linearly, trained exactly.
 
@@ -128,42 +131,17 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     True
     """
 
+    penalty: Positive = 0.01
+    penalty_growth: Annotated[float, Interval(Real, 1, None, closed="left")] = 2.0
+    hinge_weight: Positive = 0.01
+    max_iter: Count = 20
+    validation_fraction: ProperShare | None = None
+
     _saved = {
         "objective_": Plain(np.ndarray),
         "errors_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "penalty": [Interval(Real, 0, None, closed="neither")],
-        "penalty_growth": [Interval(Real, 1, None, closed="left")],
-        "hinge_weight": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        penalty=0.01,
-        penalty_growth=2.0,
-        hinge_weight=0.01,
-        max_iter=20,
-        validation_fraction=None,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.penalty = penalty
-        self.penalty_growth = penalty_growth
-        self.hinge_weight = hinge_weight
-        self.max_iter = max_iter
-        self.validation_fraction = validation_fraction
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "BinaryAutoencoderHash")

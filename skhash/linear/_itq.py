@@ -1,16 +1,15 @@
 """Iterative quantization."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.numerics._rotation import fit_itq_rotation, random_rotation
 from skhash.persistence.schema import Plain, reals, wholes
-from skhash.utils._sklearn import Interval
+from skhash.utils.parameters import Count, with_parameters
 
 
+@with_parameters(kw_only=True)
 class ITQHash(LinearLogitsMixin, BaseHasher):
     """Iterative quantization: principal components, rotated to lie near their signs.
 
@@ -78,30 +77,13 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
     True
     """
 
+    max_iter: Count = 50
+
     _saved = {
         "objective_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
         "rotation_": reals("n_bits", "n_bits"),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        max_iter=50,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "ITQHash")

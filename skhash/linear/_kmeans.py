@@ -1,6 +1,7 @@
 """K-means hashing."""
 
-from numbers import Integral, Real
+from numbers import Integral
+from typing import Annotated
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,14 +11,17 @@ from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
+from skhash.utils.parameters import Count, NotNegative, with_parameters
 from skhash.utils.torch import widest_float
 
 # Steps of the centres after each assignment. More of them lower the objective faster,
 # but its value after 50 assignments by less than a thousandth.
 CENTER_STEPS = 10
 MAX_SUBSPACE_BITS = 12  # 4096 centres
+SubspaceBits = Annotated[int, Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")]
 
 
+@with_parameters(kw_only=True)
 class KMeansHash(LinearLogitsMixin, BaseHasher):
     r"""K-means hashing: codes of centres whose distances follow the Hamming distance.
 
@@ -124,6 +128,12 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     (64, 64)
     """
 
+    subspace_bits: Annotated[
+        int, Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")
+    ] = 4
+    affinity_weight: NotNegative = 10.0
+    max_iter: Count = 50
+
     _saved = {
         "components_": reals("n_centers", "n_features"),
         "intercept_": reals("n_centers"),
@@ -131,31 +141,6 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         "objective_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "subspace_bits": [Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")],
-        "affinity_weight": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        subspace_bits=4,
-        affinity_weight=10.0,
-        max_iter=50,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.subspace_bits = subspace_bits
-        self.affinity_weight = affinity_weight
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "KMeansHash")

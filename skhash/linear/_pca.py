@@ -1,13 +1,16 @@
 """Signs of principal components."""
 
+from typing import Literal
+
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.numerics._rotation import random_rotation
-from skhash.utils._sklearn import StrOptions
+from skhash.utils.parameters import with_parameters
 
 
+@with_parameters(kw_only=True)
 class PCAHash(LinearLogitsMixin, BaseHasher):
     """Signs of the leading principal components.
 
@@ -64,25 +67,7 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     ((1797, 8), dtype('uint8'))
     """
 
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "rotation": [StrOptions({"random"}), None],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        rotation=None,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.rotation = rotation
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
+    rotation: Literal["random"] | None = None
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "PCAHash")

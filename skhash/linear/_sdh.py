@@ -1,7 +1,6 @@
 """Supervised discrete hashing."""
 
-from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -9,13 +8,14 @@ from sklearn.utils import check_consistent_length
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.persistence.schema import Plain, labels, reals, wholes
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device, widest_float
 
 MAX_SWEEPS = 10
 
 
+@with_parameters(kw_only=True)
 class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     r"""Supervised discrete hashing: codes that classify linearly, found bit by bit.
 
@@ -121,49 +121,20 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     True
     """
 
+    n_anchors: Count = 1000
+    gamma: Positive | Literal["auto"] = "auto"
+    class_ridge: Positive = 1.0
+    projection_weight: NotNegative = 1e-5
+    projection_ridge: Positive = 0.01
+    max_iter: Count = 5
+    tol: NotNegative = 1e-5
+
     _saved = {
         "classes_": labels("n_classes"),
         "class_coef_": reals("n_bits", "n_classes"),
         "objective_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "n_anchors": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "class_ridge": [Interval(Real, 0, None, closed="neither")],
-        "projection_weight": [Interval(Real, 0, None, closed="left")],
-        "projection_ridge": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        n_anchors=1000,
-        gamma="auto",
-        class_ridge=1.0,
-        projection_weight=1e-5,
-        projection_ridge=1e-2,
-        max_iter=5,
-        tol=1e-5,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.gamma = gamma
-        self.class_ridge = class_ridge
-        self.projection_weight = projection_weight
-        self.projection_ridge = projection_ridge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _validate_targets(self, X, y):
         """Return the indicator of the classes, float64, and set ``classes_``."""

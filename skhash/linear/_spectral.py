@@ -1,6 +1,7 @@
 """Spectral hashing."""
 
 from numbers import Real
+from typing import Annotated
 
 import numpy as np
 
@@ -8,8 +9,10 @@ from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.numerics._projection import PrincipalAxes
 from skhash.persistence.schema import wholes
 from skhash.utils._sklearn import Interval
+from skhash.utils.parameters import with_parameters
 
 
+@with_parameters(kw_only=True)
 class SpectralHash(LinearLogitsMixin, BaseHasher):
     r"""Spectral hashing: sines along the principal axes, as if data filled a box.
 
@@ -88,26 +91,9 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
            [1, 1, 0, 0, 0, 0, 1, 1]], dtype=uint8)
     """
 
-    _saved = {"axes_": wholes("n_bits", low=0), "modes_": wholes("n_bits", low=1)}
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "trim": [Interval(Real, 0, 0.5, closed="left")],
-    }
+    trim: Annotated[float, Interval(Real, 0, 0.5, closed="left")] = 0.003
 
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        trim=0.003,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.trim = trim
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
+    _saved = {"axes_": wholes("n_bits", low=0), "modes_": wholes("n_bits", low=1)}
 
     def _fit_codes(self, X, y, random_state):
         n_axes = min(self.n_bits, *X.shape)

@@ -1,14 +1,12 @@
 """Spherical hashing."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skhash.base import BaseHasher, FittedBitsMixin
 from skhash.linear._anchors import squared_distances
 from skhash.numerics._projection import centered_chunks, column_means
 from skhash.persistence.schema import Plain, reals, wholes
-from skhash.utils._sklearn import Interval
+from skhash.utils.parameters import CountFrom0, with_parameters
 from skhash.utils.torch import resolve_device
 
 # A pivot starts at the mean of so many rows.
@@ -26,6 +24,7 @@ REACH = 10
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15
 
 
+@with_parameters(kw_only=True)
 class SphericalHash(FittedBitsMixin, BaseHasher):
     r"""Spherical hashing: a bit says whether a vector lies inside a ball.
 
@@ -109,6 +108,8 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     array([500, 500, 500, 500], dtype=uint64)
     """
 
+    max_iter: CountFrom0 = 100
+
     _saved = {
         "mean_": reals("n_features"),
         "pivots_": reals("n_bits", "n_features"),
@@ -116,27 +117,8 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
         "imbalance_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-    }
 
     _learned = "pivots_"
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        max_iter=100,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         device = resolve_device(self.device)

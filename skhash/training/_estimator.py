@@ -1,39 +1,40 @@
 """Base classes of estimators that are trained by gradient descent."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from skhash.base import BaseHasher
 from skhash.persistence.schema import Group, Plain, Records, wholes
-from skhash.utils._sklearn import StrOptions, fit_context
+from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import check_magnitude
 from skhash.utils.late import LateModule, torch
-from skhash.utils.ranges import COUNT, POSITIVE, PROPER_SHARE
+from skhash.utils.parameters import (
+    Count,
+    Positive,
+    ProperShare,
+    RandomState,
+    Verbose,
+    with_parameters,
+)
 from skhash.utils.torch import random_state_of_call, resolve_device
 
 _loop = LateModule("skhash.training._net")
 
-# Constraints of the parameters of training, for every trained estimator.
-TRAINING_CONSTRAINTS: dict = {
-    "lr": POSITIVE,
-    "lr_schedule": [StrOptions({"cosine", "inverse_sqrt", "step"}), None],
-    "max_epochs": COUNT,
-    "batch_size": [*COUNT, StrOptions({"auto"})],
-    "optimizer": [str, type, partial],
-    "callbacks": [list, None],
-    "validation_fraction": [*PROPER_SHARE, callable, None],
-    "device": [str],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
+
+# Types of parameters whose defaults differ from encoder to encoder.
+Schedule = Literal["cosine", "inverse_sqrt", "step"] | None
+Optimizer = str | type | partial
 
 
+@with_parameters(kw_only=True)
 class TrainedMixin:
     """An estimator that trains a `TrainedModule`, in a skorch net.
 
-    It has the parameters of `TRAINING_CONSTRAINTS` and writes three methods:
+    A leaf writes three methods:
 
     * ``_build(X, targets, run)`` returns the module with its first weights;
     * ``_module(run)`` returns a module for the state of a fit, with weights of no
@@ -52,6 +53,17 @@ class TrainedMixin:
         The trained net, with its optimizer. `save` leaves it out.
     """
 
+    lr: Positive = 0.01
+    lr_schedule: Schedule = None
+    max_epochs: Count = 10
+    batch_size: Count | Literal["auto"] = "auto"
+    optimizer: Optimizer = "adam"
+    callbacks: list | None = None
+    validation_fraction: ProperShare | Callable | None = None
+    device: str = "auto"
+    random_state: RandomState = None
+    verbose: Verbose = False
+
     _saved = {
         "weights_": Group(list),
         "weight_names_": Plain(list),
@@ -59,7 +71,7 @@ class TrainedMixin:
         "n_iter_": wholes(low=0),
     }
     # Parameters that a net in training does not depend on.
-    _untrained_parameters: tuple[str, ...] = ()
+    _untrained_parameters = ()
     # For batch_size="auto": about so many steps an epoch train a small set well, and
     # large batches, within these bounds, a large one fast.
     _auto_steps = 100
@@ -156,17 +168,12 @@ class TrainedMixin:
         return state
 
 
+@with_parameters(kw_only=True)
 class BaseNeuralHasher(TrainedMixin, BaseHasher):
     """Base of the encoders that are trained by gradient descent.
 
-    A leaf writes the methods that `TrainedMixin` names, and has the parameters of
-    `TRAINING_CONSTRAINTS` and `normalize`.
+    A leaf writes the methods that `TrainedMixin` names.
     """
-
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        **TRAINING_CONSTRAINTS,
-    }
 
     # Whether there is a `partial_fit`.
     _goes_on = True

@@ -1,5 +1,9 @@
 """Stochastic autoencoders with a binary code: semantic hashing."""
 
+from collections.abc import Callable
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -18,10 +22,18 @@ from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import torch
-from skhash.utils.ranges import NOT_NEGATIVE, SHARE_BELOW_1
+from skhash.utils.parameters import (
+    ArrayLike,
+    Count,
+    NotNegative,
+    Positive,
+    ShareBelow1,
+    with_parameters,
+)
 from skhash.utils.torch import seeded_generator
 
 
+@with_parameters(kw_only=True)
 class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Stochastic autoencoder with a binary code: semantic hashing.
 
@@ -192,6 +204,20 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     [1.0, 1.0, 1.0, 1.0]
     """
 
+    n_bits: Count = field(default=32, kw_only=False)
+    hidden_layer_sizes: ArrayLike = (512,)
+    decoder: Literal["multinomial", "gaussian", "bernoulli"] = "multinomial"
+    decoder_hidden_layer_sizes: ArrayLike | None = ()
+    encoder_input: Annotated[str, StrOptions({"auto", *mlp.ENCODER_INPUTS})] = "auto"
+    posterior: Literal["independent", "correlated"] | Posterior = "independent"
+    gradient: str | Annotated[Any, HasMethods(["surrogate"])] = "st"
+    noise: str | Annotated[Any, HasMethods(["cdf"])] = "logistic"
+    kl_weight: NotNegative | Callable = 0.03
+    dropout: ShareBelow1 = 0.5
+    correction: str | Correction | None = None
+    lr: Positive = 0.003
+    max_epochs: Count = 12
+
     _saved = {
         "scale_": reals(low=TINY),
         "rho_": optional(reals(low=TINY)),
@@ -201,68 +227,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "covariance_coef_": optional(reals("n_hidden", "n_heads")),
         "covariance_intercept_": optional(reals("n_heads")),
     }
-    _parameter_constraints: dict = {
-        **BaseNeuralHasher._parameter_constraints,
-        "hidden_layer_sizes": ["array-like"],
-        "decoder": [StrOptions({"multinomial", "gaussian", "bernoulli"})],
-        "decoder_hidden_layer_sizes": ["array-like", None],
-        "encoder_input": [StrOptions({"auto", *mlp.ENCODER_INPUTS})],
-        "posterior": [StrOptions({"independent", "correlated"}), Posterior],
-        "gradient": [str, HasMethods(["surrogate"])],
-        "noise": [str, HasMethods(["cdf"])],
-        "kl_weight": [*NOT_NEGATIVE, callable],
-        "dropout": SHARE_BELOW_1,
-        "correction": [str, Correction, None],
-    }
-
-    def __init__(
-        self,
-        n_bits=32,
-        *,
-        hidden_layer_sizes=(512,),
-        decoder="multinomial",
-        decoder_hidden_layer_sizes=(),
-        encoder_input="auto",
-        posterior="independent",
-        gradient="st",
-        noise="logistic",
-        kl_weight=0.03,
-        dropout=0.5,
-        correction=None,
-        normalize=False,
-        lr=3e-3,
-        lr_schedule=None,
-        max_epochs=12,
-        batch_size="auto",
-        optimizer="adam",
-        callbacks=None,
-        validation_fraction=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.decoder = decoder
-        self.decoder_hidden_layer_sizes = decoder_hidden_layer_sizes
-        self.encoder_input = encoder_input
-        self.posterior = posterior
-        self.gradient = gradient
-        self.noise = noise
-        self.kl_weight = kl_weight
-        self.dropout = dropout
-        self.correction = correction
-        self.normalize = normalize
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.callbacks = callbacks
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def inverse_transform(self, X) -> np.ndarray:
         """Decode bits into expected data.

@@ -2,7 +2,7 @@
 
 import copy
 from numbers import Integral
-from typing import Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -18,9 +18,17 @@ from skhash.numerics._projection import (
 from skhash.numerics._rotation import gaussian, rotated_axes
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import HasMethods, StrOptions
+from skhash.training._estimator import Optimizer, Schedule
+from skhash.utils._sklearn import HasMethods
 from skhash.utils.chunks import RowView
-from skhash.utils.ranges import COUNT, COUNT_FROM_2, NOT_NEGATIVE, POSITIVE
+from skhash.utils.parameters import (
+    ArrayLike,
+    Count,
+    CountFrom2,
+    NotNegative,
+    Positive,
+    with_parameters,
+)
 from skhash.utils.targets import partial_labels
 
 # Lengths that nested=True trains, as far as codes have so many bits.
@@ -41,6 +49,7 @@ FEWEST_AXES = 256
 SMALLEST_SPREAD = 1e-6
 
 
+@with_parameters(kw_only=True)
 class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Contrastive codes of near neighbours: rows near each other get near codes.
 
@@ -224,6 +233,23 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     True
     """
 
+    n_neighbors: Count = 20
+    metric: Literal["euclidean", "cosine", "inner_product"] = "euclidean"
+    hidden_layer_sizes: Literal["auto"] | ArrayLike = "auto"
+    nested: bool | ArrayLike = True
+    temperature: Positive = 0.24
+    gradient: str | Annotated[Any, HasMethods(["surrogate"])] = "annealed_tanh"
+    distance_weight: NotNegative = 0.02
+    reconstruction_weight: NotNegative = 0.2
+    graph: Literal["projected", "exact"] | Annotated[Any, "sparse matrix"] = "projected"
+    max_train_samples: CountFrom2 | None = 50_000
+    lr: Positive = 0.1
+    lr_schedule: Schedule = "cosine"
+    max_epochs: Count | Literal["auto"] = "auto"
+    batch_size: CountFrom2 | Literal["auto"] = "auto"
+    optimizer: Optimizer = "adamw"
+    weight_decay: NotNegative = 0.03
+
     _auto_steps, _auto_batch_sizes = 16, (64, 512)
 
     _saved = {
@@ -233,73 +259,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "skip_coef_": optional(reals("n_features", "n_bits")),
         "lengths_": Plain(list),
     }
-    _parameter_constraints: dict = {
-        **BaseNeuralHasher._parameter_constraints,
-        "n_neighbors": COUNT,
-        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "hidden_layer_sizes": [StrOptions({"auto"}), "array-like"],
-        "nested": ["boolean", "array-like"],
-        "temperature": POSITIVE,
-        "gradient": [str, HasMethods(["surrogate"])],
-        "distance_weight": NOT_NEGATIVE,
-        "reconstruction_weight": NOT_NEGATIVE,
-        "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
-        "max_train_samples": [*COUNT_FROM_2, None],
-        "max_epochs": [*COUNT, StrOptions({"auto"})],
-        "batch_size": [*COUNT_FROM_2, StrOptions({"auto"})],
-        "weight_decay": NOT_NEGATIVE,
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        n_neighbors=20,
-        metric="euclidean",
-        hidden_layer_sizes="auto",
-        nested=True,
-        temperature=0.24,
-        gradient="annealed_tanh",
-        distance_weight=0.02,
-        reconstruction_weight=0.2,
-        graph="projected",
-        max_train_samples=50_000,
-        normalize=False,
-        lr=0.1,
-        lr_schedule="cosine",
-        max_epochs="auto",
-        batch_size="auto",
-        optimizer="adamw",
-        weight_decay=0.03,
-        callbacks=None,
-        validation_fraction=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.nested = nested
-        self.temperature = temperature
-        self.gradient = gradient
-        self.distance_weight = distance_weight
-        self.reconstruction_weight = reconstruction_weight
-        self.graph = graph
-        self.max_train_samples = max_train_samples
-        self.normalize = normalize
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.callbacks = callbacks
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X, y=None) -> Self:
         """Learn the hash functions.

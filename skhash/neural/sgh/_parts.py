@@ -8,7 +8,7 @@ from sklearn.utils import check_consistent_length
 
 from skhash.numerics._graph import near_rows
 from skhash.utils.arrays import as_array, column_or_1d
-from skhash.utils.ranges import COUNT, NOT_NEGATIVE, POSITIVE
+from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
 
@@ -20,6 +20,7 @@ DRAWN_PAIRS = 16
 STRANGERS = 30
 
 
+@with_parameters()
 class LatentScale(BaseEstimator):
     """A latent scale z of each bit of each row (section E.1 of the supplement).
 
@@ -44,10 +45,7 @@ class LatentScale(BaseEstimator):
     (1797, 16)
     """
 
-    _parameter_constraints: dict = {"std": POSITIVE}
-
-    def __init__(self, std=0.3) -> None:
-        self.std = std
+    std: Positive = 0.3
 
 
 def resolve_scale(scale) -> LatentScale | None:
@@ -62,12 +60,10 @@ class PairSource(BaseEstimator):
     which pairs a batch makes up.
     """
 
-    _parameter_constraints: dict = {"weight": NOT_NEGATIVE}
+    weight: float
+    _parameter_constraints: dict = {}
     # Whether an encoder has a likelihood of pairs even while nothing is known yet.
     is_always_learned = True
-
-    def __init__(self, weight=10.0) -> None:
-        self.weight = weight
 
     def read(self, y, pairs, pair_labels, ids, is_part):
         """Return the known pairs, or None.
@@ -116,6 +112,7 @@ class PairSource(BaseEstimator):
         """
 
 
+@with_parameters()
 class GivenPairs(PairSource):
     """The pairs that `fit` is given, if any.
 
@@ -137,6 +134,7 @@ class GivenPairs(PairSource):
     True
     """
 
+    weight: NotNegative = 10.0
     is_always_learned = False
 
     def read(self, y, pairs, pair_labels, ids, is_part):
@@ -167,6 +165,7 @@ class GivenPairs(PairSource):
         return rows[:, None], others[:, None], similar, weight
 
 
+@with_parameters()
 class LabelPairs(PairSource):
     """Pairs of rows of known class in `y`: similar where it is the same.
 
@@ -187,6 +186,8 @@ class LabelPairs(PairSource):
     >>> encoder.pair_scale_ > 0
     True
     """
+
+    weight: NotNegative = 10.0
 
     def _read(self, y, is_part):
         if y is None:
@@ -216,6 +217,7 @@ class LabelPairs(PairSource):
         return rows, rows, similar, _share(is_other.to(logits.dtype))
 
 
+@with_parameters()
 class NeighborPairs(PairSource):
     """Pairs of near neighbours, which are similar, and of other rows, which are not.
 
@@ -241,14 +243,8 @@ class NeighborPairs(PairSource):
     True
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": COUNT,
-        **PairSource._parameter_constraints,
-    }
-
-    def __init__(self, n_neighbors=10, weight=10.0) -> None:
-        self.n_neighbors = n_neighbors
-        self.weight = weight
+    n_neighbors: Count = 10
+    weight: NotNegative = 10.0
 
     def _read(self, y, is_part):
         return True
