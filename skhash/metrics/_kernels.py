@@ -91,14 +91,14 @@ def _start_ranks(counts, levels, ranks, found):
 
 
 @kernel
-def ordered_sums(sides, levels, first, counts, gains, discount, sums):
+def ordered_sums(sides, first, counts, gains, discount, sums):
     """Sum hits, precisions at hits, and discounted gains of the order by position.
 
     A counting sort without the sorting: a first pass counted, so the rank of a code is
     the number of nearer codes plus that of the codes met so far at its distance.
     """
     queries, database, wanted, classes, masks = sides
-    n, k = database.shape[1], len(discount)
+    n, k, levels = database.shape[1], len(discount), len(gains)
     distances = np.empty(BLOCK, dtype=np.uint32)
     block_levels = np.empty(BLOCK, dtype=np.uint32)
     block_ranks = np.empty(BLOCK, dtype=np.int64)

@@ -343,12 +343,11 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def _module(self, run):
         sizes = self.n_features_in_, self._n_features_out
         unused = seeded_generator(np.random.RandomState(0))
-        unit = self.mean_, self.scale_
-        module = self._module_of(*sizes, unused, *unit, n_steps=self.n_steps_)
-        module.start_phase(len(self._phases(0)) - 1)
+        module = self._module_of(*sizes, unused, self.mean_, self.scale_)
+        module.go_on(self.n_steps_, len(self._phases(0)) - 1)
         return module
 
-    def _module_of(self, n_features, n_bits, generator, mean, scale, n_steps=0):
+    def _module_of(self, n_features, n_bits, generator, mean, scale):
         """Return a module for these parameters, with random weights."""
         from skhash.gradients import BernoulliUnits, resolve_gradient
         from skhash.losses._likelihoods import LIKELIHOODS
@@ -356,7 +355,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.neural.autoencoder._module import StochasticAutoencoder
 
         posterior = resolve_posterior(self.posterior)
-        correction = resolve_correction(self.correction)
+        gradients = [resolve_gradient(self.gradient)]
+        if correction := resolve_correction(self.correction):
+            gradients.append(correction.make_gradient())
         hidden = mlp.check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
         sizes = self.decoder_hidden_layer_sizes
         sizes = hidden[::-1] if sizes is None else sizes
@@ -367,14 +368,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             MLP([n_bits, *decoder_hidden, n_features], generator),
             LIKELIHOODS[self.decoder](),
             posterior,
-            gradient=resolve_gradient(self.gradient),
-            correction=correction and correction.make_gradient(),
+            gradients=gradients,
             units=BernoulliUnits(self.noise),
             kl_weight=self.kl_weight,
             encoder_input=self._encoder_input,
             mean=mean,
             scale=scale,
-            n_steps=n_steps,
         )
 
     def _read(self, module, X, run):

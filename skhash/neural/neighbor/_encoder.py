@@ -1,6 +1,7 @@
 """Codes learned from the data's own near neighbours."""
 
 import copy
+from functools import partial
 from numbers import Integral
 from typing import Annotated, Any, Literal, Self
 
@@ -395,24 +396,25 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             drawn = (gaussian(*shape, run.generator).numpy() for shape in shapes)
             coefs = [values * np.sqrt(2 / len(values)) for values in drawn]
             coefs[-1][:], skip = 0.0, start
-        layers = coefs, [np.zeros(size) for size in sizes[1:]], skip
-        n_epochs = self._n_epochs(n_samples)
-        return self._module_of(layers, mean, scale, axes, lengths, n_samples, n_epochs)
+        module_of = self._module_of(n_samples, self._n_epochs(n_samples), lengths)
+        intercepts = [np.zeros(size) for size in sizes[1:]]
+        return module_of(coefs, intercepts, skip, mean=mean, scale=scale, axes=axes)
 
     def _module(self, run):
         first, *others = self.coefs_
         n_axes, n_bits = len(self.axes_), self._n_features_out
         coefs = [np.zeros((n_axes, first.shape[1])), *others]
         skip = None if self.skip_coef_ is None else np.zeros((n_axes, n_bits))
-        layers = coefs, self.intercepts_, skip
-        fitted = self.mean_, self.scale_, self.axes_, self.lengths_
         n_epochs = self.n_iter_ if self.max_epochs == "auto" else self.max_epochs
         n_samples = 1 if run is None else run.n_trained
-        return self._module_of(layers, *fitted, n_samples, n_epochs)
+        module_of = self._module_of(n_samples, n_epochs, self.lengths_)
+        fitted = {"mean": self.mean_, "scale": self.scale_, "axes": self.axes_}
+        return module_of(coefs, self.intercepts_, skip, **fitted)
 
-    def _module_of(self, layers, mean, scale, axes, lengths, n_samples, n_epochs):
+    def _module_of(self, n_samples, n_epochs, lengths):
+        """Return a function that makes the module of given weights."""
         from skhash.gradients import require_layerwise, resolve_gradient
-        from skhash.neural.neighbor._module import NeighborModule
+        from skhash.neural.neighbor._module import Contrast, NeighborModule
         from skhash.neural.neighbor._rows import NearRows
 
         gradient = None
@@ -423,23 +425,21 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
         few = min(1.0, MANY_ROWS / n_samples)
         many = max(1.0, n_samples / MANY_MORE_ROWS) ** 0.5
-        return NeighborModule(
-            *layers,
-            mean=mean,
-            scale=scale,
-            axes=axes,
+        contrast = Contrast(
             lengths=lengths,
             temperature=self.temperature,
             sharpness=n_samples**SHARPNESS,
             by_distance=by_distance,
-            gradient=gradient,
-            n_epochs=n_epochs,
             distance_weight=self.distance_weight * by_distance * few,
             reconstruction_weight=self.reconstruction_weight * by_distance * many,
             unit_rows=self.metric == "cosine",
-            source=NearRows(
-                self.n_neighbors, self.metric, self.graph, self.max_train_samples
-            ),
+            n_epochs=n_epochs,
+        )
+        source = NearRows(
+            self.n_neighbors, self.metric, self.graph, self.max_train_samples
+        )
+        return partial(
+            NeighborModule, contrast=contrast, gradient=gradient, source=source
         )
 
     def _read(self, module, X, run):
@@ -450,7 +450,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             "coefs_": [_of_columns(first, module), *others],
             "intercepts_": mlp.layers_of(values, "intercepts"),
             "skip_coef_": None if skip is None else _of_columns(_as_used(skip), module),
-            "lengths_": module.lengths,
+            "lengths_": module.contrast.lengths,
             "axes_": module.axes,
         }
 

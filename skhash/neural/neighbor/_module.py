@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -23,6 +24,41 @@ DECAY = 3.0
 COOLING = 0.3
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """The losses that a `NeighborModule` is trained for.
+
+    Attributes
+    ----------
+    lengths : sequence of int
+        The prefixes to train, the last of all bits.
+    temperature : float
+        That of a prefix of m bits is ``temperature / m^0.3``.
+    sharpness : float
+        How much likelier the nearest partner of a batch is wanted than one at a mean
+        distance: ``exp(sharpness)`` times.
+    by_distance : bool
+        Whether partners are wanted by their distance; see `wanted_by_distance`. With
+        labels, or if it is False, all that are known to be near are wanted alike.
+    n_epochs : int
+        b is 1 in the first of so many epochs, 5 in the last, and stays so.
+    distance_weight, reconstruction_weight : float
+        Weights of the losses of distances and of reconstruction; see `PairLoss` and
+        `ReconstructionLoss`. They are left out with labels, and unless `by_distance`.
+    unit_rows : bool
+        Whether these are those of raw rows of unit length.
+    """
+
+    lengths: list
+    temperature: float
+    sharpness: float
+    by_distance: bool
+    distance_weight: float
+    reconstruction_weight: float
+    unit_rows: bool
+    n_epochs: int
+
+
 class NeighborModule(TrainedModule):
     """Linear layers with ReLU between them, trained to tell partners from other rows.
 
@@ -42,25 +78,10 @@ class NeighborModule(TrainedModule):
         The layers, for projected rows.
     skip_coef : ndarray of shape (n_inputs, n_bits) or None
         A linear map beside the layers, added to their outputs.
-    lengths : sequence of int
-        The prefixes to train, the last of all bits.
-    temperature : float
-        That of a prefix of m bits is ``temperature / m^0.3``.
-    sharpness : float
-        How much likelier the nearest partner of a batch is wanted than one at a mean
-        distance: ``exp(sharpness)`` times.
-    by_distance : bool
-        Whether partners are wanted by their distance; see `wanted_by_distance`. With
-        labels, or if it is False, all that are known to be near are wanted alike.
+    contrast : Contrast
+        The losses.
     gradient : LayerwiseGradient or None
         None puts ``tanh(b a)`` in the place of signs of logits a, with b from 1 to 5.
-    n_epochs : int
-        b is 1 in the first of so many epochs, 5 in the last, and stays so.
-    distance_weight, reconstruction_weight : float
-        Weights of the losses of distances and of reconstruction; see `PairLoss` and
-        `ReconstructionLoss`. They are left out with labels, and unless `by_distance`.
-    unit_rows : bool
-        Whether these are those of raw rows of unit length.
     source : NearRows or None
         Finds the partners of rows.
     """
@@ -74,15 +95,8 @@ class NeighborModule(TrainedModule):
         mean,
         scale,
         axes,
-        lengths,
-        temperature,
-        sharpness,
-        by_distance,
-        gradient,
-        n_epochs,
-        distance_weight,
-        reconstruction_weight,
-        unit_rows,
+        contrast,
+        gradient=None,
         source=None,
     ):
         super().__init__()
@@ -90,19 +104,12 @@ class NeighborModule(TrainedModule):
         self.coefs = nn.ParameterList(_stretched(coef) for coef in coefs)
         self.intercepts = nn.ParameterList(map(_parameter, intercepts))
         self.skip_coef = None if skip_coef is None else _stretched(skip_coef)
-        n_inputs = len(coefs[0])
         self.decoders = nn.ParameterList(
-            nn.Parameter(torch.zeros(length, n_inputs))
-            for length in (lengths if reconstruction_weight else ())
+            nn.Parameter(torch.zeros(length, len(coefs[0])))
+            for length in (contrast.lengths if contrast.reconstruction_weight else ())
         )
-        self.lengths = lengths
-        self.temperature = temperature
-        self.sharpness, self.by_distance = sharpness, by_distance
-        self.gradient = gradient
-        self.n_epochs, self.steepness, self.is_coarse = n_epochs, 1.0, False
-        self.distance_weight = distance_weight
-        self.reconstruction_weight = reconstruction_weight
-        self.unit_rows = unit_rows
+        self.contrast, self.gradient = contrast, gradient
+        self.steepness, self.is_coarse = 1.0, False
         self.source, self.bank = source, None
         origin = torch.tensor(axes @ mean / scale, dtype=torch.float32)
         self.register_buffer("origin", origin)
@@ -125,7 +132,7 @@ class NeighborModule(TrainedModule):
         return rows
 
     def start_epoch(self, epoch):
-        last = max(self.n_epochs - 1, 1)
+        last = max(self.contrast.n_epochs - 1, 1)
         self.steepness = STEEPEST ** min(epoch / last, 1.0)
         # Curves bear rough products. Hard signs flip by them.
         smooth = self.gradient is None
@@ -134,24 +141,26 @@ class NeighborModule(TrainedModule):
     def loss(self, logits, batch):
         """Return the loss of a batch, a sum over lengths."""
         signs = self._signs(logits)
-        contrast = *signs.chunk(2), self.lengths, self.temperature
-        if batch.labels is not None or not self.by_distance:
+        rows, partners = signs.chunk(2)
+        contrast = self.contrast
+        pair_loss = partial(
+            PairLoss.apply, rows, partners, contrast.lengths, contrast.temperature
+        )
+        if batch.labels is not None or not contrast.by_distance:
             near = _known(*batch.parts()).to(signs.dtype)
-            return PairLoss.apply(*contrast, wanted_alike(near), None, 0.0)
-        rows = self._compared(batch.X)
-        squares = squared_distances(*rows.chunk(2))
-        wanted, distances = wanted_by_distance(squares, self.sharpness), None
-        if self.distance_weight:
+            return pair_loss(wanted_alike(near), None, 0.0)
+        X = self._compared(batch.X)
+        squares = squared_distances(*X.chunk(2))
+        wanted, distances = wanted_by_distance(squares, contrast.sharpness), None
+        if contrast.distance_weight:
             distances = Distances.of(squares)
-        loss = PairLoss.apply(*contrast, wanted, distances, self.distance_weight)
-        if self.reconstruction_weight:
+        loss = pair_loss(wanted, distances, contrast.distance_weight)
+        if contrast.reconstruction_weight:
+            target = _standardized(X).chunk(2)[0]
             unexplained = ReconstructionLoss.apply(
-                signs.chunk(2)[0],
-                _standardized(rows).chunk(2)[0],
-                self._is_coarse(),
-                *self.decoders,
+                rows, target, self._is_coarse(), *self.decoders
             )
-            loss = loss + self.reconstruction_weight * unexplained
+            loss = loss + contrast.reconstruction_weight * unexplained
         return loss
 
     def _is_coarse(self):
@@ -165,7 +174,9 @@ class NeighborModule(TrainedModule):
 
     def _compared(self, X):
         """Return rows to measure distances of, of unit length if the raw ones are."""
-        return nn.functional.normalize(X + self.origin) if self.unit_rows else X
+        return (
+            nn.functional.normalize(X + self.origin) if self.contrast.unit_rows else X
+        )
 
 
 def _known(own, theirs):
