@@ -353,7 +353,7 @@ MAX_BODY, MAX_PARAMETERS, MAX_OWN_PARAMETERS = 40, 10, 20
 LONG_BODIES: set[str] = set()
 # Whole measurements, whose options are told apart by their names.
 MEASUREMENTS = {"audit"}
-# Options of skorch, fields of a page, and arrays of a kernel, told apart by their names.
+# Options of skorch, fields of a page, and arrays of a kernel, all by their names.
 CALLS_WITH_MORE = {"_net.__init__", "page.whole_page", "pruned._batch"}
 
 

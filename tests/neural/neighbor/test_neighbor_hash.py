@@ -555,10 +555,10 @@ def test_weights_follow_the_number_of_rows(name, weight, factor, digits, monkeyp
     X, _ = digits
     before = small(n_bits=32).fit(X)
     given = before.get_params()[weight]
-    assert getattr(before.net_.module_, weight) == given
+    assert getattr(before.net_.module_.contrast, weight) == given
     monkeypatch.setattr(f"skhash.neural.neighbor._encoder.{name}", len(X) / 16)
     after = small(n_bits=32).fit(X)
-    assert getattr(after.net_.module_, weight) == pytest.approx(factor * given)
+    assert getattr(after.net_.module_.contrast, weight) == pytest.approx(factor * given)
     assert (after.decision_function(X) != before.decision_function(X)).any()
 
 
