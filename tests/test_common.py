@@ -61,7 +61,7 @@ SMALL = {
     "JaccardNeighbors": [{"n_neighbors": 2}],
     "KMeansHash": [{"n_bits": 2}],
     "LinearDecoder": [{"n_alternations": 1}],
-    "MedianHash": [{"n_bits": 1}],
+    "QuantileHash": [{"n_bits": 1}],
     "NeighborHash": [{"n_bits": 2, "max_epochs": 1}],
     "PCAHash": [{"n_bits": 2}],
     "RandomHyperplaneHash": [{"n_bits": 2}],
@@ -117,7 +117,7 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9},
         {"n_bits": 9, "subspace_bits": 2, "affinity_weight": 1.0, "normalize": True},
     ],
-    "MedianHash": [{"n_bits": 9}],
+    "QuantileHash": [{"n_bits": 9}],
     "NeighborHash": [
         {"n_bits": 9, "max_epochs": 1},
         {"n_bits": 19, "max_epochs": 2, "hidden_layer_sizes": (5,), "batch_size": 40},
