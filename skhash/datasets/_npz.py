@@ -1,4 +1,4 @@
-"""NumPy's .npz archives, and SciPy's sparse matrices in them, never pickles."""
+"""NumPy's .npy files, its .npz archives, and sparse matrices in them; no pickles."""
 
 import zipfile
 from contextlib import contextmanager
@@ -128,3 +128,13 @@ def _read_member(path: PathLike, saved, name: str) -> np.ndarray:
             if member.read(6) != np.lib.format.MAGIC_PREFIX:
                 raise ValueError("it is not one that NumPy wrote")
         return saved[name]
+
+
+def read_npy(path: PathLike, mmap: bool = False) -> np.ndarray:
+    """Read or map the array of a ``.npy`` file; ``ValueError`` where it holds none."""
+    # The magic is checked first: NumPy reads any other content as a pickle.
+    with open(path, "rb") as file:
+        if file.read(6) != np.lib.format.MAGIC_PREFIX:
+            raise ValueError(f"{path} is not a .npy file; write it with numpy.save.")
+    with parsing(f"{path} cannot be read as .npy"):
+        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
