@@ -125,7 +125,7 @@ def _count_queries(n_rows, n_queries, n_candidates) -> int:
 def _check_labels(query_labels, database_labels) -> None:
     """Check labels as the metric does, before minutes are spent on encoders."""
     labels = query_labels, database_labels
-    codes = [np.zeros((one.shape[0], 1), np.uint8) for one in labels]
+    codes = [np.zeros((rows.shape[0], 1), np.uint8) for rows in labels]
     mean_average_precision_score(*codes, *labels, packed=True, average=None)
 
 

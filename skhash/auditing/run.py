@@ -242,14 +242,14 @@ class _Run:
             for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
         ]
         asked = list(dict.fromkeys(asked))
-        for number, one in enumerate(asked):
-            step = f"{name_of(*one)} ({number + 1} of {len(asked)})"
+        for number, code in enumerate(asked):
+            step = f"{name_of(*code)} ({number + 1} of {len(asked)})"
             self.progress(step, self.result(asked[number:]))
             try:
-                self._measure(*one)
+                self._measure(*code)
             except ValueError as error:  # the others still count
                 reason = str(error).partition(". ")[0].rstrip(".")
-                self.skipped.append(f"{name_of(*one)}: {reason}")
+                self.skipped.append(f"{name_of(*code)}: {reason}")
 
     def result(self, left=()) -> AuditResult | None:
         """Return the result so far, or None before the first encoder.

@@ -501,9 +501,9 @@ class SBNClassifier(
         network.start_training(X.shape[0])
         module = self._module_of(network, *mean_and_scale(X))
         if self.init == "whiten":
-            some = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
-            some = _loop.whole_batch(module, X[some.numpy()]).X
-            _modules.whiten(network, some, self.init_scale, run.generator)
+            rows = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
+            sample = _loop.whole_batch(module, X[rows.numpy()]).X
+            _modules.whiten(network, sample, self.init_scale, run.generator)
         if targets.first_weights is not None:
             first = targets.first_weights
             _modules.start_from(network, first, self._resolve_weights())

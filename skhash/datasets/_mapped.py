@@ -36,11 +36,11 @@ def map_tensor(path: PathLike, name: str | None) -> np.ndarray:
             raise ValueError("it is truncated, or of another format")
         header = json.loads(file.read(start - 8))
         header.pop("__metadata__", None)
-        stop = start + max(one["data_offsets"][1] for one in header.values())
+        stop = start + max(entry["data_offsets"][1] for entry in header.values())
         if stop != n_bytes:
             raise ValueError(f"it has {n_bytes} bytes, and declares {stop}")
         name = name_of_vectors(
-            path, header, name, lambda one: len(header[one]["shape"]) == 2
+            path, header, name, lambda key: len(header[key]["shape"]) == 2
         )
         tensor = header[name]
         dtype = {**TYPES, "BF16": "<u2"}.get(tensor["dtype"])

@@ -157,10 +157,10 @@ class ShardedNeighbors(BaseEstimator):
         answers = [search(*placed, X, k) for placed in self._placed_shards()]
         while len(answers) > 1:
             answers = [merge(answers[i : i + 8], k) for i in range(0, len(answers), 8)]
-        found = distances, positions = dask.compute(answers[0])[0]
+        answer = distances, positions = dask.compute(answers[0])[0]
         if radius is not None:
-            found = nearest_within(*found, k, radius)
-            distances, positions = map(object_array, found)
+            answer = nearest_within(*answer, k, radius)
+            distances, positions = map(object_array, answer)
         return (distances, positions) if return_distance else positions
 
     def radius_neighbors(self, X, radius=None, return_distance=True) -> Any:
@@ -193,8 +193,8 @@ class ShardedNeighbors(BaseEstimator):
         answers = dask.compute(*tasks)
         distances, positions = np.empty((2, len(X)), dtype=object)
         for query in range(len(X)):
-            near = np.concatenate([found[query] for found, _ in answers])
-            places = np.concatenate([found[query] for _, found in answers])
+            near = np.concatenate([part[query] for part, _ in answers])
+            places = np.concatenate([part[query] for _, part in answers])
             order = np.argsort(near, kind="stable")  # shards are in order of positions
             distances[query], positions[query] = near[order], places[order]
         return (distances, positions) if return_distance else positions
@@ -248,4 +248,4 @@ def _merge(answers, k):
 
 def _within(shard, start, X, radius):
     distances, positions = shard.radius_neighbors(X, radius)
-    return list(distances), [found + start for found in positions]
+    return list(distances), [places + start for places in positions]

@@ -159,8 +159,8 @@ def _sum_at_flips(layer, x, logits, gradient):
             values = images[window][:, None]
             shifts = weight[:, :, row, column, None, None]
             units = zip(*(t.split(chunk, dim=1) for t in (a, g)), strict=True)
-            for (own, factor), shift in zip(units, shifts.split(chunk), strict=True):
-                p = cdf(own[:, :, None] - shift * values)
+            for (block, factor), shift in zip(units, shifts.split(chunk), strict=True):
+                p = cdf(block[:, :, None] - shift * values)
                 sums[window] += p.mul_(factor[:, :, None]).sum(dim=1)
     border = layer.padding
     sums = sums[..., border : sums.shape[2] - border, border : sums.shape[3] - border]

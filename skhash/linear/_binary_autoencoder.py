@@ -222,16 +222,16 @@ def z_step(X, bits, codebook, offset, hashed, penalty) -> np.ndarray:
     -------
     bits : ndarray of shape (n_samples, n_bits), uint8
     """
-    descent, found = BlockDescent(codebook, bits.shape[1]), bits.copy()
+    descent, codes = BlockDescent(codebook, bits.shape[1]), bits.copy()
     codewords = codebook.astype(np.float64)
     for rows, chunk in dense_chunks(X):
-        centered, own = chunk - offset, hashed[rows]
+        centered, near = chunk - offset, hashed[rows]
         if bits.shape[1] <= MAX_EXACT_BITS:
-            products = centered @ codewords.T - penalty * (0.5 - own)
-            found[rows] = enumerate_codes(products, codewords @ codewords.T)
+            products = centered @ codewords.T - penalty * (0.5 - near)
+            codes[rows] = enumerate_codes(products, codewords @ codewords.T)
         else:
-            descent.improve(centered, found[rows], own, penalty)
-    return found
+            descent.improve(centered, codes[rows], near, penalty)
+    return codes
 
 
 def penalized_error(X, bits, codebook, offset, hashed, penalty) -> float:

@@ -87,13 +87,13 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "ITQHash")
-        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
-        self.mean_ = found.mean
-        start = random_rotation(self.n_bits, found.generator)
+        principal = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_ = principal.mean
+        start = random_rotation(self.n_bits, principal.generator)
         rotation, self.objective_ = fit_itq_rotation(
-            found.projected(), start, self.max_iter
+            principal.projected(), start, self.max_iter
         )
         self.n_iter_ = len(self.objective_)
         self.rotation_ = rotation.numpy()
-        self.components_ = (self.rotation_.T @ found.axes).astype(np.float32)
+        self.components_ = (self.rotation_.T @ principal.axes).astype(np.float32)
         self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)

@@ -144,17 +144,17 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "KMeansHash")
-        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
-        self.mean_, projected = found.mean, found.projected()
+        principal = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_, projected = principal.mean, principal.projected()
         starts = np.arange(0, self.n_bits, self.subspace_bits)
         self.subspace_bits_ = np.minimum(self.n_bits - starts, self.subspace_bits)
         variances = projected.square().mean(dim=0).cpu().numpy()
         centers, objectives = [], []
-        for own in balanced_subspaces(variances, self.subspace_bits_):
+        for columns in balanced_subspaces(variances, self.subspace_bits_):
             cells, objective = affinity_kmeans(
-                projected[:, own], self.affinity_weight, self.max_iter
+                projected[:, columns], self.affinity_weight, self.max_iter
             )
-            centers.append(cells @ found.axes[own])
+            centers.append(cells @ principal.axes[columns])
             objectives.append(objective)
         self.components_ = np.concatenate(centers).astype(np.float32)
         sizes = np.square(self.components_.astype(np.float64)).sum(axis=1)
@@ -176,11 +176,11 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
             scores = super()._logits(X[rows])
             bit = center = 0
             for n_bits in self.subspace_bits_:
-                own = scores[:, center : center + 2**n_bits]
+                similarities = scores[:, center : center + 2**n_bits]
                 for lower in range(n_bits):
                     # All codes by (higher bits, this bit, lower bits).
-                    shape = len(own), 2 ** (n_bits - 1 - lower), 2, 2**lower
-                    largest = own.reshape(shape).max(axis=(1, 3))
+                    shape = len(similarities), 2 ** (n_bits - 1 - lower), 2, 2**lower
+                    largest = similarities.reshape(shape).max(axis=(1, 3))
                     logits[rows, bit] = largest[:, 1] - largest[:, 0]
                     bit += 1
                 center += 2**n_bits

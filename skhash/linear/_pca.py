@@ -71,9 +71,9 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "PCAHash")
-        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
-        self.mean_, axes = found.mean, found.axes
+        principal = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_, axes = principal.mean, principal.axes
         if self.rotation == "random":
-            axes = random_rotation(self.n_bits, found.generator).numpy().T @ axes
+            axes = random_rotation(self.n_bits, principal.generator).numpy().T @ axes
         self.components_ = axes.astype(np.float32)
         self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)

@@ -162,7 +162,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         features = np.ones((X.shape[0], len(rows) + 1))
         np.exp(-self.gamma_ * squares, out=features[:, :-1])
 
-        tensors = (torch.from_numpy(one).to(device) for one in (features, y, signs))
+        tensors = (torch.from_numpy(array).to(device) for array in (features, y, signs))
         ridges = self.class_ridge, self.projection_weight, self.projection_ridge
         projection, class_coef, self.objective_ = fit_discrete_codes(
             *tensors, Weights(*ridges), self.max_iter, self.tol

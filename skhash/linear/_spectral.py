@@ -97,8 +97,8 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
 
     def _fit_codes(self, X, y, random_state):
         n_axes = min(self.n_bits, *X.shape)
-        found = PrincipalAxes(X, n_axes, self.device, random_state)
-        self.mean_, projected = found.mean, found.projected().cpu().numpy()
+        principal = PrincipalAxes(X, n_axes, self.device, random_state)
+        self.mean_, projected = principal.mean, principal.projected().cpu().numpy()
         ends = np.quantile(projected, [self.trim, 1 - self.trim], axis=0)
         low, high = ends.astype(np.float64)
         if not (high > low).any():
@@ -108,7 +108,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
             )
         self.axes_, self.modes_ = smoothest_modes(high - low, self.n_bits)
         frequencies = np.pi * self.modes_ / (high - low)[self.axes_]
-        self.components_ = (frequencies[:, None] * found.axes[self.axes_]).astype(
+        self.components_ = (frequencies[:, None] * principal.axes[self.axes_]).astype(
             np.float32
         )
         self.intercept_ = (-frequencies * low[self.axes_]).astype(np.float32)

@@ -391,10 +391,10 @@ class _MDSHCObjective(CenterObjective):
         (encoder,) = self.encoder
         follower, step = self.follower, 1 - self.loss.momentum
         pairs = zip(follower.parameters(), encoder.parameters(), strict=True)
-        for own, leading in pairs:
-            own.lerp_(leading, step)
-        for own, leading in zip(follower.buffers(), encoder.buffers(), strict=True):
-            own.copy_(leading)
+        for old, new in pairs:
+            old.lerp_(new, step)
+        for old, new in zip(follower.buffers(), encoder.buffers(), strict=True):
+            old.copy_(new)
 
     def _pair_loss(self, outputs, labels, rows, X):
         if self.remembers:

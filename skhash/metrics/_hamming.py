@@ -389,11 +389,11 @@ def ndcg_at_k_score(
         by_level = counts.sum(axis=1)[:, ::-1]
         ideal = _ranking.discounted_gain(by_level, by_level * gains[::-1], discount)
         if ties == "index":
-            found = ranking.ordered_sums(rows, counts, gains, discount)[:, 2]
+            reached = ranking.ordered_sums(rows, counts, gains, discount)[:, 2]
         else:
             n = counts.sum(axis=2)
-            found = _ranking.discounted_gain(n, counts @ gains, discount)
-        return _ranking.ratio(found, ideal, np.nan)
+            reached = _ranking.discounted_gain(n, counts @ gains, discount)
+        return _ranking.ratio(reached, ideal, np.nan)
 
     return summarize(np.concatenate(ranking.map(score, ranking.levels)), average)
 

@@ -37,13 +37,13 @@ CONSTRAINTS = {
 }
 
 
-def checked(**own):
-    """Decorate a metric to check parameters by `CONSTRAINTS` and by `own`."""
+def checked(**constraints):
+    """Decorate a metric to check parameters by `CONSTRAINTS` and by these."""
 
     def decorate(metric):
         names = inspect.signature(metric).parameters
         known = {name: CONSTRAINTS[name] for name in names if name in CONSTRAINTS}
-        return validate_params(known | own)(metric)
+        return validate_params(known | constraints)(metric)
 
     return decorate
 
@@ -172,10 +172,10 @@ def _check_indicator(role, labels):
     values = labels.data if sparse.issparse(labels) else labels
     wrong = values[~np.isin(values, (0, 1))]
     if wrong.size or values.dtype.kind not in "biuf":
-        found = wrong[0] if wrong.size else f"dtype {values.dtype}"
+        value = wrong[0] if wrong.size else f"dtype {values.dtype}"
         raise ValueError(
             f"Two-dimensional {role}_labels must be an indicator of 0 and 1, got "
-            f"{found!s}; sklearn.preprocessing.MultiLabelBinarizer makes one."
+            f"{value!s}; sklearn.preprocessing.MultiLabelBinarizer makes one."
         )
 
 

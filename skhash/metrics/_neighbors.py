@@ -211,11 +211,11 @@ def _check_truth(truth, ranking) -> np.ndarray:
             f"Row {np.flatnonzero(twice)[0]} of true_neighbors_indices holds an index "
             "twice."
         )
-    own = truth == np.arange(len(truth))[:, None]
-    if ranking.exclude_self and own.any():
+    is_self = truth == np.arange(len(truth))[:, None]
+    if ranking.exclude_self and is_self.any():
         raise ValueError(
-            f"Row {np.flatnonzero(own.any(axis=1))[0]} of true_neighbors_indices holds "
-            "the query itself, which exclude_self=True leaves out; true_neighbors(X) "
-            "with one argument leaves it out too."
+            f"Row {np.flatnonzero(is_self.any(axis=1))[0]} of true_neighbors_indices "
+            "holds the query itself, which exclude_self=True leaves out; "
+            "true_neighbors(X) with one argument leaves it out too."
         )
     return truth

@@ -148,9 +148,9 @@ def _mean_distances(ranking: Ranking) -> tuple[float, float]:
     wanted = ranking.wanted
     having = ranking.classes[:, None] if is_class else ranking.masks.T
     labels, groups = _unique_rows(np.concatenate([wanted, having]))
-    own, others = np.split(groups, [len(wanted)])
-    queries = _bit_counts(ranking.queries, own, len(labels))
-    database = _bit_counts(ranking.database.T, others, len(labels))
+    query_groups, database_groups = np.split(groups, [len(wanted)])
+    queries = _bit_counts(ranking.queries, query_groups, len(labels))
+    database = _bit_counts(ranking.database.T, database_groups, len(labels))
     # A class has one partner, itself.
     partners = database if is_class else _sums_of_partners(labels, database)
     every = _distances(queries.sum(axis=0), database.sum(axis=0))

@@ -131,11 +131,11 @@ class TrainedMixin:
     def _restored(self, X=None, targets=None, run=None):
         """Return the module with the weights of the fit."""
         state, module = self._state(), self._module(run)
-        own = module.state_dict()
+        fresh = module.state_dict()
         try:
             module.load_state_dict(
                 {
-                    name: torch.tensor(value).reshape(own[name].shape)
+                    name: torch.tensor(value).reshape(fresh[name].shape)
                     for name, value in state.items()
                 }
             )

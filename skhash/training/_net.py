@@ -256,14 +256,14 @@ def resolve_optimizer(optimizer, others=None, **given):
     kind, params = optimizer, {}
     if isinstance(optimizer, partial) and not optimizer.args:
         kind, params = optimizer.func, optimizer.keywords
-    twice = [one for one in ("lr", *given) if one in params]
+    twice = [name for name in ("lr", *given) if name in params]
     if twice:
         raise ValueError(
             f"optimizer={optimizer!r} has {twice[0]}, which the estimator has a "
             "parameter for; set that."
         )
     others, kinds = others or {}, vars(torch.optim).items()
-    known = others | {key.lower(): one for key, one in kinds if _takes_steps(one)}
+    known = others | {key.lower(): cls for key, cls in kinds if _takes_steps(cls)}
     if isinstance(kind, str):
         kind = known.get(kind.lower())
     if kind not in others.values() and not _takes_steps(kind):
@@ -363,7 +363,7 @@ def split_rows(splitter, X) -> Split | None:
     if splitter is None:
         return None
     parts = splitter(FedRows(Rows(X)), None)
-    return Split(*(None if one is None else unwrap(one)[1].numpy() for one in parts))
+    return Split(*(None if part is None else unwrap(part)[1].numpy() for part in parts))
 
 
 def resume(net: HashNet, run, params, free=()) -> HashNet:
@@ -419,9 +419,9 @@ def _are_same(first, second) -> bool:
     if type(first) is not type(second):
         return np.isscalar(first) and np.isscalar(second) and first == second
     if hasattr(first, "get_params"):
-        first, second = (one.get_params(deep=False) for one in (first, second))
+        first, second = (value.get_params(deep=False) for value in (first, second))
     if isinstance(first, partial):
-        first, second = ([one.func, one.keywords] for one in (first, second))
+        first, second = ([value.func, value.keywords] for value in (first, second))
     if isinstance(first, dict):
         names = first.keys() | second.keys()
         return all(_are_same(first.get(name), second.get(name)) for name in names)

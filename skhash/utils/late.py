@@ -84,11 +84,11 @@ def late_names(
         if name not in module_of and name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with late_import:
-            found = import_module(f"{package}.{module_of.get(name, name)}")
+            value = import_module(f"{package}.{module_of.get(name, name)}")
         if name in module_of:
-            found = getattr(found, name)
-        setattr(sys.modules[package], name, found)
-        return found
+            value = getattr(value, name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     def __dir__():
         return sorted({*vars(sys.modules[package]), *module_of, *modules})

@@ -57,8 +57,7 @@ def with_parameters(*, kw_only=False):
 
     def decorate(cls):
         cls = dataclass(cls, eq=False, repr=False, kw_only=kw_only)
-        constraints = {one.name: _constraint(one.type) for one in fields(cls)}
-        cls._parameter_constraints = constraints
+        cls._parameter_constraints = {f.name: _constraint(f.type) for f in fields(cls)}
         return cls
 
     return decorate
@@ -73,5 +72,5 @@ def _constraint(kind):
     if get_origin(kind) is Literal:
         return [StrOptions({*get_args(kind)})]
     if get_origin(kind) in (Union, UnionType):
-        return [one for part in get_args(kind) for one in _constraint(part)]
+        return [name for part in get_args(kind) for name in _constraint(part)]
     return [NAMES.get(kind, kind)]

@@ -295,12 +295,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         if coefs[-1].shape[1] != self.n_features_in_:
             raise ValueError(f"decoder_coefs_ do not end with {self.n_features_in_}.")
         heads = getattr(self, "covariance_coef_", None)
-        found = (0, 0) if heads is None else heads.shape
+        shape = (0, 0) if heads is None else heads.shape
         n_heads = resolve_posterior(self.posterior).n_heads(n_bits) - n_bits
         if (heads is None) != (getattr(self, "covariance_intercept_", None) is None):
             raise ValueError("covariance_coef_ needs covariance_intercept_.")
-        if found != ((self.coefs_[-1].shape[0], n_heads) if n_heads else (0, 0)):
-            raise ValueError(f"covariance_coef_ has shape {found}.")
+        if shape != ((self.coefs_[-1].shape[0], n_heads) if n_heads else (0, 0)):
+            raise ValueError(f"covariance_coef_ has shape {shape}.")
         of_values = getattr(self, "rho_", None) is not None and self.mean_ is not None
         if self.decoder == "gaussian" and not of_values:
             raise ValueError("mean_ or rho_ of a gaussian decoder is missing.")

@@ -179,16 +179,16 @@ class NeighborModule(TrainedModule):
         )
 
 
-def _known(own, theirs):
-    """Return which partners of the batch are near a row: a mask (n, n)."""
-    near = torch.cat([own.rows[:, None], own.partners[:, :, 0]], dim=1)
-    known = held(near, theirs.rows)
-    if own.labels is None:
+def _known(first, second):
+    """Return which of the second rows are near a first one: a mask (n, n)."""
+    near = torch.cat([first.rows[:, None], first.partners[:, :, 0]], dim=1)
+    known = held(near, second.rows)
+    if first.labels is None:
         return known.fill_diagonal_(True)
-    if own.labels.shape[1] == 1:
-        known |= (own.labels == theirs.labels.T) & (own.labels >= 0)
+    if first.labels.shape[1] == 1:
+        known |= (first.labels == second.labels.T) & (first.labels >= 0)
     else:
-        known |= own.labels.float() @ theirs.labels.T.float() > 0
+        known |= first.labels.float() @ second.labels.T.float() > 0
     return known.fill_diagonal_(True)
 
 
@@ -316,16 +316,16 @@ class PairLoss(torch.autograd.Function):
         # A length after the other, so that matrices of pairs stay in the cache.
         for block, m in zip(blocks, lengths, strict=True):
             agreement.addmm_(rows[:, block], partners[:, block].T)
-            own, slope = _contrastive(agreement, m, temperature, wanted)
-            loss = loss + own
+            contrast, slope = _contrastive(agreement, m, temperature, wanted)
+            loss = loss + contrast
             if distances is not None:
                 loss = loss + _off_distance(agreement, distances, weight * m, slope)
             slopes.append(slope)
         of_rows, of_partners = torch.empty_like(rows), torch.empty_like(partners)
         slope = torch.zeros_like(wanted)
         # The first bits belong to all lengths, the last to the longest alone.
-        for block, own in zip(reversed(blocks), reversed(slopes), strict=True):
-            slope += own
+        for block, of_length in zip(reversed(blocks), reversed(slopes), strict=True):
+            slope += of_length
             torch.mm(slope, partners[:, block], out=of_rows[:, block])
             torch.mm(slope.T, rows[:, block], out=of_partners[:, block])
         ctx.save_for_backward(of_rows, of_partners)
@@ -391,12 +391,12 @@ class ReconstructionLoss(torch.autograd.Function):
         rounded = signs.to(kind)
         for decoder in decoders:
             m, root = len(decoder), math.sqrt(len(decoder))
-            own = rounded[:, :m]
-            error = (own @ (decoder / root).to(kind)).to(signs.dtype) - target
+            prefix = rounded[:, :m]
+            error = (prefix @ (decoder / root).to(kind)).to(signs.dtype) - target
             loss = loss + root * error.square().mean()
             slope = error.mul_(2 / error.numel()).to(kind)
             of_signs[:, :m] += slope @ decoder.T.to(kind)
-            of_decoders.append((own.T @ slope).to(signs.dtype))
+            of_decoders.append((prefix.T @ slope).to(signs.dtype))
         ctx.save_for_backward(of_signs, *of_decoders)
         return loss
 

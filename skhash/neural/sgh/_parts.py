@@ -155,11 +155,11 @@ class GivenPairs(PairSource):
 
     def of_batch(self, logits, batch):
         _, rows, others = logits.chunk(3)
-        own, first, second = batch.parts()
-        firsts, seconds = own.partners.unbind(dim=2)
+        whole, first, second = batch.parts()
+        firsts, seconds = whole.partners.unbind(dim=2)
         drawn = (firsts == first.rows[:, None]) & (seconds == second.rows[:, None])
         # Where a pair is listed several times, with different labels: their mean.
-        similar = (drawn * own.labels).sum(dim=1) / drawn.sum(dim=1)
+        similar = (drawn * whole.labels).sum(dim=1) / drawn.sum(dim=1)
         similar = similar.to(logits.dtype)[:, None, None]
         weight = _share(0 * similar + 1)
         return rows[:, None], others[:, None], similar, weight
@@ -211,9 +211,9 @@ class LabelPairs(PairSource):
 
     def of_batch(self, logits, batch):
         _, rows = logits.chunk(2)
-        _, own = batch.parts()
-        similar = (own.labels[:, None] == own.labels).to(logits.dtype)
-        is_other = own.rows[:, None] != own.rows
+        _, partners = batch.parts()
+        similar = (partners.labels[:, None] == partners.labels).to(logits.dtype)
+        is_other = partners.rows[:, None] != partners.rows
         return rows, rows, similar, _share(is_other.to(logits.dtype))
 
 
@@ -267,10 +267,10 @@ class NeighborPairs(PairSource):
         from skhash.training._module import held
 
         rows, others = logits.chunk(2)
-        own, theirs = batch.parts()
-        similar = held(theirs.partners[:, :, 0], own.rows).T
-        similar = similar | held(own.partners[:, :, 0], theirs.rows)
-        is_same = own.rows[:, None] == theirs.rows
+        first, second = batch.parts()
+        similar = held(second.partners[:, :, 0], first.rows).T
+        similar = similar | held(first.partners[:, :, 0], second.rows)
+        is_same = first.rows[:, None] == second.rows
         near = (similar & ~is_same).to(logits.dtype)
         n_near = near.sum()
         n_far = near.numel() - n_near - is_same.sum()
@@ -301,8 +301,8 @@ def _drawn(items, of_training, trains, draw):
     table = np.empty((len(trains), DRAWN_PAIRS), dtype=np.int64)
     for rows, usable in ((trains, of_training), (~trains, ~of_training)):
         if rows.any():
-            some = items[usable] if usable.any() else items
-            table[rows] = draw(some, (np.count_nonzero(rows), DRAWN_PAIRS))
+            choices = items[usable] if usable.any() else items
+            table[rows] = draw(choices, (np.count_nonzero(rows), DRAWN_PAIRS))
     return table
 
 
@@ -330,10 +330,10 @@ def placed_pairs(pairs, pair_labels, ids):
         raise ValueError(
             f"pair_labels holds {other}; give 1 for similar rows and 0 for others."
         )
-    places = {one: row for row, one in enumerate(ids.tolist())}
+    places = {name: row for row, name in enumerate(ids.tolist())}
     if len(places) < len(ids):
         raise ValueError(f"ids must differ, and of {len(ids)} only {len(places)} do.")
-    rows = [places.get(one, -1) for one in pairs.ravel().tolist()]
+    rows = [places.get(name, -1) for name in pairs.ravel().tolist()]
     rows = np.array(rows, dtype=np.int64).reshape(-1, 2)
     kept = (rows >= 0).all(axis=1)
     if not kept.any():
