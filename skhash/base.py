@@ -205,7 +205,7 @@ class BaseHasher(
     def _validate_targets(self, X, y, *, is_part=False):
         """Return validated targets: None, unless a leaf overrides this.
 
-        is_part : whether the rows are some of a stream
+        is_part : whether the rows are a part of a stream
         """
         return None
 
@@ -321,9 +321,9 @@ def signs(logits) -> np.ndarray:
     return logits > 0
 
 
-# Each thread gets so many shares of the rows in turn, as threads differ in speed.
+# Shares of the rows that each thread gets in turn, as threads differ in speed.
 SHARES = 4
-# `fit` looks at so many rows for bits that are alike in all but this share of them.
+# Rows in which `fit` looks for dead bits: those alike in all but this share of them.
 SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
 
 

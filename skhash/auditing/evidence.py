@@ -121,7 +121,7 @@ def gather_evidence(encoder, task, X, random_state) -> Evidence:
 
 
 def spread(n, n_most) -> np.ndarray:
-    """Return some of ``range(n)``, evenly spread, both ends included."""
+    """Return `n_most` numbers of ``range(n)``, evenly spread, both ends included."""
     return np.unique(np.linspace(0, n - 1, min(n, n_most)).round().astype(int))
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import field
 from numbers import Integral
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -71,7 +71,7 @@ class ShardedNeighbors(BaseEstimator):
     n_neighbors: Count = field(default=5, kw_only=False)
     radius: CountFrom0 = 2
     packed: bool = True
-    n_jobs: None | Integral = 1
+    n_jobs: Annotated[int, Integral] | None = 1
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:

@@ -26,7 +26,8 @@ from skhash.gradients._straight_through import (
     MeanField,
     StraightThrough,
 )
-from skhash.gradients.report import GradientReport, gradient_report
+from skhash.gradients.report._result import GradientReport
+from skhash.gradients.report._run import gradient_report
 
 __all__ = [
     "ADF",

@@ -18,10 +18,11 @@ from skhash.quantization._codebook import (
 from skhash.quantization._descent import BlockDescent, enumerate_codes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks
+from skhash.utils.late import torch
 from skhash.utils.parameters import Count, Positive, ProperShare, with_parameters
 from skhash.utils.torch import resolve_device, threads_that_pay
 
-# Up to so many bits, trying all codes of a row costs about as much as descent.
+# Up to 10 bits, trying all codes of a row costs about as much as descent.
 MAX_EXACT_BITS = 10
 SVM_STEPS = 20
 
@@ -261,16 +262,12 @@ class SupportVectorMachines:
     """
 
     def __init__(self, X, weight, device):
-        import torch
-
         ones = np.ones((len(X), 1), dtype=np.float32)
         self.rows = torch.from_numpy(np.hstack([X, ones])).to(device)
         self.weight = weight
 
     def predict(self, coef) -> np.ndarray:
         """Return the bits of all rows, (n_samples, n_bits), uint8."""
-        import torch
-
         coef = torch.from_numpy(coef).to(self.rows)
         return (self.rows @ coef > 0).cpu().numpy().astype(np.uint8)
 
@@ -294,9 +291,7 @@ class SupportVectorMachines:
         return np.where(n_wrong < n_wrong_before, fitted, coef)
 
     def minimize_hinge(self, bits, coef) -> np.ndarray:
-        """Return the coefficients after so many steps of L-BFGS, all bits at once."""
-        import torch
-
+        """Return the coefficients after 20 steps of L-BFGS, of all bits at once."""
         signs = torch.from_numpy(bits).to(self.rows).mul_(2).sub_(1)
 
         def value_and_gradient(flat):

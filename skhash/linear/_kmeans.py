@@ -11,6 +11,7 @@ from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import torch
 from skhash.utils.parameters import Count, NotNegative, with_parameters
 from skhash.utils.torch import widest_float
 
@@ -246,8 +247,6 @@ def affinity_kmeans(rows, weight: float, max_iter: int):
     objective : ndarray of shape (n_iter, 2), float64
         Quantization error and affinity error.
     """
-    import torch
-
     codes = corners(rows.shape[1])
     dtype = widest_float(rows.device)
     half_edge = rows.abs().mean(dtype=dtype).item()
@@ -283,8 +282,6 @@ def assign(rows, centers):
     counts : ndarray of shape (n_centers,), float64
     sums : ndarray of shape (n_centers, n_columns), float64
     """
-    import torch
-
     points = torch.from_numpy(centers).to(rows)
     offsets = points.square().sum(dim=1) / 2
     numbers = torch.arange(len(points), device=rows.device)

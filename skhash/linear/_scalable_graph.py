@@ -8,6 +8,7 @@ from scipy.linalg import eigh
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.utils.chunks import dense_chunks, row_chunks
+from skhash.utils.late import torch
 from skhash.utils.parameters import Count, Positive, with_parameters
 from skhash.utils.torch import resolve_device
 
@@ -202,8 +203,6 @@ def learn_directions(features, similarity, order, device) -> np.ndarray:
     directions : ndarray of shape (n_bits, n_features), float64
         Of length 1.
     """
-    import torch
-
     features = torch.from_numpy(features).to(device)
     n_bits, size = order.max() + 1, features.shape[1]
     residual = similarity.copy()

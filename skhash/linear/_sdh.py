@@ -8,6 +8,7 @@ from sklearn.utils import check_consistent_length
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.persistence.schema import Plain, labels, reals, wholes
+from skhash.utils.late import torch
 from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device, widest_float
@@ -145,8 +146,6 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         return codes.astype(np.float64)
 
     def _fit_codes(self, X, y, random_state):
-        import torch
-
         check_consistent_length(X, y)
         device = resolve_device(self.device)
         if widest_float(device) != torch.float64:
@@ -219,8 +218,6 @@ def fit_discrete_codes(features, classes, codes, weights, max_iter, tol):
     objective : ndarray of shape (n_iter,), float64
         At the end of each iteration, with the best W and P for its codes.
     """
-    import torch
-
     from skhash.losses._discrete import discrete_codes, ridge_classifier
 
     gram = features.T @ features

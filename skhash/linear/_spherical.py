@@ -6,10 +6,11 @@ from skhash.base import BaseHasher, FittedBitsMixin
 from skhash.linear._anchors import squared_distances
 from skhash.numerics._projection import centered_chunks, column_means
 from skhash.persistence.schema import Plain, reals, wholes
+from skhash.utils.late import torch
 from skhash.utils.parameters import CountFrom0, with_parameters
 from skhash.utils.torch import resolve_device
 
-# A pivot starts at the mean of so many rows.
+# A pivot starts at the mean of this number of rows.
 ROWS_A_PIVOT = 5
 # Rows that pivots are moved by. Drawn from more, they tell an overlap of a quarter with
 # a standard error of 1.2 % of it, far below what is tolerated.
@@ -17,7 +18,7 @@ MAX_ROWS = 20_000
 # Of float32 squared distances, as a share of their mean.
 ROUNDING = 1e-5
 # Where many rows are equal no moves settle, and pivots run away from the data. They are
-# stopped where one is so many times further from the mean than the farthest row.
+# stopped where one is 10 times further from the mean than the farthest row.
 REACH = 10
 # Iteration ends where overlaps of two balls miss n / 4 by no more than this share of
 # n / 4, on average and by their standard deviation (section 3.3 of the paper).
@@ -148,7 +149,7 @@ def some_rows(X, random_state):
 
 
 def means_of_some_rows(X, mean, n_pivots: int, random_state) -> np.ndarray:
-    """Return pivots, less `mean`: each the mean of some rows, drawn for it."""
+    """Return pivots, less `mean`: each the mean of rows drawn for it."""
     n_rows = min(ROWS_A_PIVOT, X.shape[0])
     pivots = np.empty((n_pivots, X.shape[1]))
     for pivot in pivots:
@@ -165,8 +166,6 @@ def products_with(X, mean, pivots, device):
     products : tensor of shape (n_pivots, n_samples), float32
     squares : tensor of shape (n_samples,), float32
     """
-    import torch
-
     weights = torch.from_numpy(pivots).to(device, torch.float32)
     products = torch.empty(len(pivots), X.shape[0], device=device)
     squares = torch.empty(X.shape[0], device=device)
@@ -223,8 +222,6 @@ def spread_pivots(products, squares, gram, max_iter: int):
 
 def shared_rows(products, squares, sizes, mixing) -> np.ndarray:
     """Count the rows in each two balls of half of the rows, as (n, n) float64."""
-    import torch
-
     device, half = products.device, products.shape[1] // 2
     weights = torch.from_numpy(mixing).to(device, torch.float32)
     distances = squares - 2 * weights @ products

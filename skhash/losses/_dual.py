@@ -108,7 +108,7 @@ class CopySolver(Solver):
     _auto_step = 1.0
 
     def update(self, u, v, outputs, w_weight, penalty):
-        """Return the copy u, and the dual variable v, of some rows after a step."""
+        """Return the copy u, and the dual variable v, of these rows after a step."""
         u_step = self._auto_step / penalty if self.u_step == "auto" else self.u_step
         return self._update(u, v, penalty * (u - outputs), u_step, w_weight)
 

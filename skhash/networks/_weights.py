@@ -65,7 +65,7 @@ class WeightLaw(BaseEstimator, metaclass=ABCMeta):
         """Return the weights of greatest probability."""
 
     def start_training(self, n_rows) -> None:
-        """Called when a training on so many rows starts."""
+        """Called when a training on `n_rows` rows starts."""
         self.n_rows = n_rows
 
     def end_step(self, parameter, lr) -> None:

@@ -73,7 +73,7 @@ class TrainedMixin:
     }
     # Parameters that a net in training does not depend on.
     _untrained_parameters = ()
-    # For batch_size="auto": about so many steps an epoch train a small set well, and
+    # For batch_size="auto": about 100 steps an epoch train a small set well, and
     # large batches, within these bounds, a large one fast.
     _auto_steps = 100
     _auto_batch_sizes = (32, 512)

@@ -14,7 +14,7 @@ from skhash.utils.chunks import RowView, dense_rows, row_chunks
 
 # Optional fields of rows, besides their values.
 KNOWN = ("labels", "weights", "partners")
-# A view of rows is held in memory, in float32, up to so many bytes.
+# Largest size of a view of rows, in float32, that is held in memory.
 HELD_BYTES = 2**28
 
 
@@ -87,7 +87,7 @@ class Batch:
         return [Batch(*values) for values in zip(*columns, strict=True)]
 
     def take(self, rows: slice) -> "Batch":
-        """Return some of the rows."""
+        """Return these rows of the batch."""
         return self._changed(take_rows(self.X, rows), lambda value: value[rows])
 
     def to(self, *args) -> "Batch":

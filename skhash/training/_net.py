@@ -27,7 +27,7 @@ FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
 MEASURED = ("train_loss", "valid_loss", "dur")
 # Callbacks that every net has, none of which stops it.
 OWN_CALLBACKS = (EpochTimer, PassthroughScoring, PrintLog)
-# Shares of the step size in an epoch of so many; the first one is 0.
+# Shares of the step size in an epoch, from 0, of n epochs.
 SCHEDULES = {
     "cosine": lambda epoch, n: 0.5 * (1 + math.cos(math.pi * min(epoch / n, 1))),
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
@@ -103,7 +103,7 @@ class Run:
         return cls(device, seeds, generator, splitter=splitter, **known)._on(X)
 
     def again(self, **changes) -> "Run":
-        """Return a run with the same draws, and some changes."""
+        """Return a run with the same draws, and these changes."""
         return replace(self, generator=self.generator.clone_state(), **changes)
 
     def go_on(self, X, random_state) -> "Run":
@@ -177,7 +177,7 @@ class HashNet(NeuralNet):
         return other
 
     def start_phase(self, phase, n_epochs):
-        """Start optimizer and schedule afresh, for so many epochs."""
+        """Start optimizer and schedule afresh, for `n_epochs` epochs."""
         if phase:
             self.initialize_optimizer()
         self.module_.start_phase(phase)

@@ -64,7 +64,7 @@ def partial_labels(y, *, is_part=False):
             (n_samples, n_labels)
         Classes, unknown as this file says; or a 0/1 column for each of several labels.
     is_part : bool
-        Whether these are some rows of a stream, which may all be unlabelled.
+        Whether these are a part of a stream, whose rows may all be unlabelled.
 
     Returns
     -------

@@ -18,7 +18,7 @@ from skhash.utils._sklearn import validate_params
 from skhash.utils.ranges import COUNT, COUNT_FROM_2
 from skhash.utils.torch import resolve_device, seeded_globals
 
-# Up to so many units the reference is an enumeration of all states.
+# Largest number of units whose states a reference enumerates.
 MAX_EXACT_BITS = 12
 # Samples of one call of a sampled reference: they bound its memory.
 REFERENCE_CHUNK = 10

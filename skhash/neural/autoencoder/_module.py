@@ -72,7 +72,7 @@ class StochasticAutoencoder(TrainedModule):
         return self.losses(heads, self.reconstruction(batch.X), batch.rows).mean()
 
     def go_on(self, n_steps, phase):
-        """Continue after so many steps of the optimizer, in this phase."""
+        """Continue after `n_steps` steps of the optimizer, in this phase."""
         self.n_steps = n_steps
         self.start_phase(phase)
 

@@ -32,7 +32,7 @@ from skhash.utils.parameters import (
 )
 from skhash.utils.targets import partial_labels
 
-# Lengths that nested=True trains, as far as codes have so many bits.
+# Lengths that nested=True trains, as far as codes are longer.
 PREFIXES = [2**i for i in range(3, 64)]
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
 AUTO_STEPS, AUTO_EPOCHS = 1500, (20, 100)
@@ -44,7 +44,7 @@ MANY_ROWS = 10_000
 MANY_MORE_ROWS = 60_000
 # Units of hidden_layer_sizes="auto", where there are as many rows.
 AUTO_UNITS = 512
-# Rows are trained on by their coordinates along so many principal axes at least.
+# Fewest principal axes whose coordinates rows are trained on by.
 FEWEST_AXES = 256
 # A direction along which data spread less than this share of the most is constant.
 SMALLEST_SPREAD = 1e-6

@@ -41,7 +41,7 @@ class Contrast:
         Whether partners are wanted by their distance; see `wanted_by_distance`. With
         labels, or if it is False, all that are known to be near are wanted alike.
     n_epochs : int
-        b is 1 in the first of so many epochs, 5 in the last, and stays so.
+        b is 1 in the first of these epochs, 5 in the last, and stays 5.
     distance_weight, reconstruction_weight : float
         Weights of the losses of distances and of reconstruction; see `PairLoss` and
         `ReconstructionLoss`. They are left out with labels, and unless `by_distance`.

@@ -12,7 +12,7 @@ from skhash.utils.parameters import Count, NotNegative, Positive, with_parameter
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
 
-# Neighbours are those of at most so many rows, by at most so many components.
+# Most rows whose neighbours are found, and most components that compare them.
 NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128
 # Partners drawn for each row, by labels and by listed pairs.
 DRAWN_PAIRS = 16
@@ -74,7 +74,7 @@ class PairSource(BaseEstimator):
         pairs, pair_labels, ids
             As in `SGHEncoder.fit`.
         is_part : bool
-            Whether the rows are some of a stream.
+            Whether the rows are a part of a stream.
         """
         if pairs is not None:
             raise ValueError(
@@ -288,7 +288,7 @@ def resolve_pairs(pairs) -> PairSource:
 
 
 def _drawn(items, of_training, trains, draw):
-    """Return some of the items for each row, shape (n_samples, n_drawn).
+    """Return items drawn for each row, shape (n_samples, n_drawn).
 
     Rows that are trained on draw those `of_training`. Others draw the other ones, or
     all where there are no others.
