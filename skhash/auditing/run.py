@@ -1,10 +1,11 @@
 """The audit: methods times lengths, each fitted, timed and searched."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from functools import partial
 from numbers import Integral, Real
+from typing import Annotated
 
 import numpy as np
 from scipy import sparse
@@ -22,8 +23,8 @@ from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
 from skhash.quantization import AdditiveQuantizer
-from skhash.utils._sklearn import Interval, StrOptions, validate_params
-from skhash.utils.ranges import COUNT
+from skhash.utils._sklearn import Interval
+from skhash.utils.parameters import ArrayLike, Count, Metric, RandomState, checked
 from skhash.utils.threads import granted_cores
 
 METHODS = {
@@ -41,34 +42,21 @@ METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
 MAX_BITS = 2**16
 
 
-@validate_params(
-    {
-        "n_bits": ["array-like"],
-        "methods": ["array-like"],
-        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "n_neighbors": COUNT,
-        "rerank": [*COUNT, None],
-        "sample": [*COUNT, None],
-        "n_queries": COUNT,
-        "target_recall": [Interval(Real, 0, 1, closed="right")],
-        "device": [str],
-        "random_state": ["random_state"],
-    }
-)
+@checked
 def audit(
     X,
     y=None,
     *,
-    n_bits: Sequence[int] = (16, 32, 64, 128),
-    methods: Sequence[str] = (*METHODS, *PEERS),
-    metric: str = "euclidean",
-    n_neighbors: int = 10,
-    rerank: int | None = 100,
-    sample: int | None = None,
-    n_queries: int = 1000,
-    target_recall: float = 0.9,
+    n_bits: ArrayLike = (16, 32, 64, 128),
+    methods: ArrayLike = (*METHODS, *PEERS),
+    metric: Metric = "euclidean",
+    n_neighbors: Count = 10,
+    rerank: Count | None = 100,
+    sample: Count | None = None,
+    n_queries: Count = 1000,
+    target_recall: Annotated[float, Interval(Real, 0, 1, closed="right")] = 0.9,
     device: str = "auto",
-    random_state=0,
+    random_state: RandomState = 0,
     progress: Callable[[str, AuditResult | None], None] | None = None,
 ) -> AuditResult:
     """Measure the cost and the recall of binary codes of these vectors.

@@ -4,31 +4,33 @@ Each public function defines one score from counts of hits; `_score_hits` counts
 averages over queries last. Scores of Hamming balls are in `_radius`.
 """
 
+from typing import Literal
+
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import (
-    POSITIVE,
+    Average,
+    Cuts,
+    Ties,
     check_cuts,
-    checked,
     labelled_ranking,
     summarize,
 )
-from skhash.utils._sklearn import StrOptions
+from skhash.utils.parameters import Count, checked
 
 
-@checked(k=[POSITIVE, "array-like", None])
+@checked
 def mean_average_precision_score(
     query_codes,
     database_codes,
     query_labels,
     database_labels,
     *,
-    k: ArrayLike | None = None,
-    normalize: str = "min",
-    ties: str = "expected",
-    average: str | None = "mean",
+    k: Cuts | None = None,
+    normalize: Literal["min", "relevant", "retrieved"] = "min",
+    ties: Ties = "expected",
+    average: Average = "mean",
     exclude_self: bool = False,
     packed: bool = False,
 ):
@@ -138,16 +140,16 @@ def mean_average_precision_score(
     return _score_hits(average_precision, ranking, k, ties, average)
 
 
-@checked()
+@checked
 def precision_at_k_score(
     query_codes,
     database_codes,
     query_labels,
     database_labels,
     *,
-    k: ArrayLike = 10,
-    ties: str = "expected",
-    average: str | None = "mean",
+    k: Cuts = 10,
+    ties: Ties = "expected",
+    average: Average = "mean",
     exclude_self: bool = False,
     packed: bool = False,
 ):
@@ -210,16 +212,16 @@ def precision_at_k_score(
     return _score_hits(precision, ranking, k, ties, average)
 
 
-@checked()
+@checked
 def recall_at_k_score(
     query_codes,
     database_codes,
     query_labels,
     database_labels,
     *,
-    k: ArrayLike = 10,
-    ties: str = "expected",
-    average: str | None = "mean",
+    k: Cuts = 10,
+    ties: Ties = "expected",
+    average: Average = "mean",
     exclude_self: bool = False,
     packed: bool = False,
 ):
@@ -306,17 +308,17 @@ def _sums(ranking, rows, counts, k, ties):
     return _ranking.sums_within(counts.sum(axis=2), counts[:, :, 1], k, ties)
 
 
-@checked(k=[POSITIVE, None], ties=[StrOptions({"expected", "index"})])
+@checked
 def ndcg_at_k_score(
     query_codes,
     database_codes,
     query_labels,
     database_labels,
     *,
-    k: int | None = None,
-    gain: str = "linear",
-    ties: str = "expected",
-    average: str | None = "mean",
+    k: Count | None = None,
+    gain: Literal["linear", "exponential"] = "linear",
+    ties: Literal["expected", "index"] = "expected",
+    average: Average = "mean",
     exclude_self: bool = False,
     packed: bool = False,
 ):

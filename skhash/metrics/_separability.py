@@ -12,11 +12,12 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skhash.metrics._counts import Ranking
-from skhash.metrics._inputs import checked, labelled_ranking
+from skhash.metrics._inputs import labelled_ranking
 from skhash.utils.chunks import row_chunks
+from skhash.utils.parameters import checked
 
 
-@checked()
+@checked
 def class_distances(
     codes, labels, database_codes=None, database_labels=None, *, packed: bool = False
 ) -> tuple[float, float]:
@@ -88,7 +89,7 @@ def class_distances(
     return _mean_distances(labelled_ranking(data, packed, exclude_self=alone))
 
 
-@checked()
+@checked
 def separability_score(
     query_codes,
     database_codes,

@@ -6,6 +6,7 @@ and scikit-learn checks before a fit that it is in the range of `Count`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from inspect import get_annotations
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
@@ -18,7 +19,7 @@ from typing import (
     get_origin,
 )
 
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils._sklearn import Interval, StrOptions, validate_params
 
 Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
 CountFrom0 = Annotated[int, Interval(Integral, 0, None, closed="left")]
@@ -32,6 +33,7 @@ ProperShare = Annotated[float, Interval(Real, 0, 1, closed="neither")]
 ArrayLike = Annotated[Any, "array-like"]
 RandomState = Annotated[Any, "random_state"]
 Verbose = Annotated[int, "verbose"]
+Metric = Literal["euclidean", "cosine", "inner_product"]
 # scikit-learn's names of types.
 NAMES: dict = {bool: "boolean", NoneType: None, Callable: callable}
 
@@ -63,6 +65,14 @@ def with_parameters(*, kw_only=False):
     return decorate
 
 
+def checked(function):
+    """Decorate a function: scikit-learn checks its arguments by their types."""
+    kinds = get_annotations(function)
+    kinds.pop("return", None)
+    constraints = {name: _constraint(kind) for name, kind in kinds.items()}
+    return validate_params(constraints)(function)
+
+
 def _constraint(kind):
     """Return the constraint that scikit-learn checks for a type."""
     if kind is Any:
@@ -73,4 +83,4 @@ def _constraint(kind):
         return [StrOptions({*get_args(kind)})]
     if get_origin(kind) in (Union, UnionType):
         return [name for part in get_args(kind) for name in _constraint(part)]
-    return [NAMES.get(kind, kind)]
+    return [NAMES.get(get_origin(kind) or kind, kind)]

@@ -6,4 +6,3 @@ from skhash.utils._sklearn import Interval
 
 COUNT = [Interval(Integral, 1, None, closed="left")]
 COUNT_FROM_0 = [Interval(Integral, 0, None, closed="left")]
-COUNT_FROM_2 = [Interval(Integral, 2, None, closed="left")]

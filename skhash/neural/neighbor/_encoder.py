@@ -26,6 +26,7 @@ from skhash.utils.parameters import (
     ArrayLike,
     Count,
     CountFrom2,
+    Metric,
     NotNegative,
     Positive,
     with_parameters,
@@ -235,7 +236,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     """
 
     n_neighbors: Count = 20
-    metric: Literal["euclidean", "cosine", "inner_product"] = "euclidean"
+    metric: Metric = "euclidean"
     hidden_layer_sizes: Literal["auto"] | ArrayLike = "auto"
     nested: bool | ArrayLike = True
     temperature: Positive = 0.24
