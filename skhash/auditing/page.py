@@ -35,7 +35,9 @@ NO_CHART = (
 )
 
 
-def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
+def whole_page(
+    result, image_shape, texts_of_rows, name, vectors, options, folder
+) -> str:
     """Return the page of a result; see `AuditResult.to_html`."""
     from skhash import __version__
 
@@ -50,7 +52,7 @@ def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
     return _filled(
         "page.html",
         **_shared(result),
-        name=escape(name or file[0] or "these vectors"),
+        name=escape(name or vectors or "these vectors"),
         sortable=_read("sortable.js"),
         **_tiles(result),
         reason=_elements("li", [line.replace("+-", "±") for line in reasons]),
@@ -58,7 +60,7 @@ def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
         examples=_examples(result, image_shape, texts_of_rows),
         steps="".join(
             f"<p>{escape(what)}</p><pre><code>{escape(code)}</code></pre>"
-            for what, code in _steps(result, *file, folder)
+            for what, code in _steps(result, vectors, options, folder)
         ),
         measured=_elements("p", [texts.how_measured(settings), *left_out]),
         version=__version__,

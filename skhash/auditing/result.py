@@ -203,8 +203,8 @@ class AuditResult:
         >>> html.count("<img") > 10
         True
         """
-        file = vectors, options or {}
-        return whole_page(self, image_shape, texts, name, file, folder)
+        options = options or {}
+        return whole_page(self, image_shape, texts, name, vectors, options, folder)
 
     def _repr_html_(self) -> str:
         return fragment(self)

@@ -144,7 +144,7 @@ def audit(
     progress = progress or (lambda line, result: None)
     generator, X = check_random_state(random_state), as_rows(X)
     progress("reading the rows", None)
-    data = split_rows(X, y, metric, (sample, n_queries, n_candidates), generator)
+    data = split_rows(X, y, metric, sample, n_queries, n_candidates, generator)
     n_asked = f"{data.queries.shape[0]:,} queries"
     progress(f"finding the true neighbours of {n_asked}", None)
     options = {"metric": metric, "device": device}

@@ -129,9 +129,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     (64, 64)
     """
 
-    subspace_bits: Annotated[
-        int, Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")
-    ] = 4
+    subspace_bits: SubspaceBits = 4
     affinity_weight: NotNegative = 10.0
     max_iter: Count = 50
 
