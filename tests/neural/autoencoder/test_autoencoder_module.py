@@ -29,7 +29,7 @@ from skhash.losses._likelihoods import (
     MultinomialLikelihood,
 )
 from skhash.networks._mlp import MLP
-from skhash.neural.autoencoder import CorrelatedPosterior
+from skhash.neural import CorrelatedPosterior
 from skhash.neural.autoencoder._module import StochasticAutoencoder, scale_rows
 from skhash.neural.autoencoder._parts import Posterior
 from skhash.noise import Logistic, Uniform
