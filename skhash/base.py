@@ -197,11 +197,6 @@ class BaseHasher(
             ensure_min_samples=2 if reset else 1,
         )
 
-    def _check_finite(self, X) -> None:
-        """Raise ``ValueError`` where rows hold NaN or infinity."""
-        name = type(self).__name__
-        assert_all_finite(X, estimator_name=name, input_name="X")
-
     def _validate_targets(self, X, y, *, is_part=False):
         """Return validated targets: None, unless a leaf overrides this.
 
@@ -220,10 +215,11 @@ class BaseHasher(
     def _check_computed(self, values, X) -> None:
         """Raise ``ValueError`` if a result is not finite."""
         if not np.isfinite(values).all():
-            self._check_finite(X)
+            name = type(self).__name__
+            assert_all_finite(X, estimator_name=name, input_name="X")
             raise ValueError(
                 f"The largest magnitude in X is {max(X.max(), -X.min()):.3g}, which "
-                f"{type(self).__name__} cannot compute with. Look for wrong values in "
+                f"{name} cannot compute with. Look for wrong values in "
                 "X, or multiply all rows that are fitted and encoded by a constant."
             )
 

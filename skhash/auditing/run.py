@@ -140,7 +140,9 @@ def audit(
     'itq'
     """
     methods, n_bits = _check_choices(methods, n_bits)
-    n_candidates = _check_rerank(n_neighbors, rerank)
+    if rerank is not None and rerank < n_neighbors:
+        raise ValueError(f"{rerank=} must be at least {n_neighbors=}.")
+    n_candidates = int(rerank or n_neighbors)
     progress = progress or (lambda line, result: None)
     generator, X = check_random_state(random_state), as_rows(X)
     progress("reading the rows", None)
@@ -296,10 +298,3 @@ def _check_choices(methods, n_bits) -> tuple[list[str], list[int]]:
             f"{list(n_bits)}."
         )
     return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]
-
-
-def _check_rerank(n_neighbors, rerank) -> int:
-    """Return the number of candidates of a search."""
-    if rerank is not None and rerank < n_neighbors:
-        raise ValueError(f"{rerank=} must be at least {n_neighbors=}.")
-    return int(rerank or n_neighbors)

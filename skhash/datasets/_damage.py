@@ -44,8 +44,5 @@ def parsing(failure: str):
 def listed(names: Iterable[str]) -> str:
     """Format names found in a file, which may be strange, as a piece of a line."""
     shown = (name if name.isprintable() else ascii(name) for name in names)
-    return _short(", ".join(shown)) or "none"
-
-
-def _short(text: str) -> str:
-    return textwrap.shorten(text, LONGEST_TEXT, placeholder=" ...")
+    text = textwrap.shorten(", ".join(shown), LONGEST_TEXT, placeholder=" ...")
+    return text or "none"

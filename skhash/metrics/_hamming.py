@@ -382,7 +382,8 @@ def ndcg_at_k_score(
     """
     data = query_codes, database_codes, query_labels, database_labels
     ranking = labelled_ranking(data, packed, exclude_self)
-    discount = _ranking.discounts(int(check_cuts("k", k, ranking.n_ranked)))
+    n_ranks = int(check_cuts("k", k, ranking.n_ranked))
+    discount = 1.0 / np.log2(np.arange(2, n_ranks + 2))
     gains = _gains(gain, ranking.levels)
 
     def score(rows):
