@@ -6,7 +6,6 @@ and scikit-learn checks before a fit that it is in the range of `Count`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from inspect import get_annotations
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
@@ -17,6 +16,7 @@ from typing import (
     dataclass_transform,
     get_args,
     get_origin,
+    get_type_hints,
 )
 
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
@@ -59,7 +59,9 @@ def with_parameters(*, kw_only=False):
 
     def decorate(cls):
         cls = dataclass(cls, eq=False, repr=False, kw_only=kw_only)
-        cls._parameter_constraints = {f.name: _constraint(f.type) for f in fields(cls)}
+        kinds = get_type_hints(cls, include_extras=True)
+        names = [field.name for field in fields(cls)]
+        cls._parameter_constraints = {name: _constraint(kinds[name]) for name in names}
         return cls
 
     return decorate
@@ -67,7 +69,7 @@ def with_parameters(*, kw_only=False):
 
 def checked(function):
     """Decorate a function: scikit-learn checks its arguments by their types."""
-    kinds = get_annotations(function)
+    kinds = get_type_hints(function, include_extras=True)
     kinds.pop("return", None)
     constraints = {name: _constraint(kind) for name, kind in kinds.items()}
     return validate_params(constraints)(function)

@@ -31,6 +31,14 @@ class Base(BaseEstimator):
 
 
 @with_parameters(kw_only=True)
+class Named(Base):
+    """Its annotations are strings, as `from __future__ import annotations` has them."""
+
+    step: "NotNegative" = 0.1
+    kind: "Literal['plain'] | None" = None
+
+
+@with_parameters(kw_only=True)
 class Declared(Base):
     step: NotNegative = 0.1
     kind: Literal["plain", "round"] | None = "plain"
@@ -99,6 +107,17 @@ def test_the_constructor_is_that_written_by_hand():
         Declared(4, "cpu")
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
         Declared(other=1)
+
+
+def test_annotations_may_be_strings():
+    found = {
+        name: list(map(str, c)) for name, c in Named._parameter_constraints.items()
+    }
+    wanted = Written._parameter_constraints
+    assert found == {
+        **{name: list(map(str, wanted[name])) for name in ("size", "device", "step")},
+        "kind": [str(StrOptions({"plain"})), "None"],
+    }
 
 
 def message(call, *given, **options):
