@@ -53,8 +53,8 @@ class BaseHasher(
     device: str = "auto"
     random_state: RandomState = None
 
-    # Whether `_logits` treats each row by itself, in any type of float and any thread,
-    # and gives no finite value for a row with NaN or infinity.
+    # Whether `_logits` computes each row by itself, for any type of float in any thread,
+    # and returns no finite value for a row with NaN or infinity.
     _rowwise = False
 
     @abstractmethod
@@ -242,7 +242,7 @@ class BaseHasher(
             )
 
     def _warn_of_dead_bits(self, X) -> None:
-        """Warn where most bits tell no rows apart, in a sample of prepared rows."""
+        """Warn if most bits are the same for nearly all rows, in a sample of them."""
         rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS).astype(int))
         counts = np.count_nonzero(self._bits(X[rows]), axis=0)
         rarer = np.minimum(counts, len(rows) - counts)
@@ -289,7 +289,7 @@ class BaseHasher(
     def _encode(self, X, dtype, width, convert) -> np.ndarray:
         """Encode all rows; `convert` turns logits into the result."""
         check_is_fitted(self)
-        # Rows that are not finite show in logits: looking is as slow as a product.
+        # Logits show which rows are not finite; checking rows is as slow as a product.
         X = self._validate(X, reset=False, all_finite=not self._rowwise)
         in_memory = isinstance(X, np.ndarray) or sparse.issparse(X)
         rowwise = self._rowwise and in_memory

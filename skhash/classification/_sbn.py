@@ -55,7 +55,7 @@ INPUT = {"dtype": [np.float32, np.float64], "accept_sparse": "csr"}
 STATISTICS_ROWS = 512
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
-# The last ensemble of each classifier. It is no attribute, which would be pickled.
+# The last ensemble of each classifier; an attribute would be pickled.
 KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
 
@@ -237,7 +237,7 @@ class SBNClassifier(
         "predict_seed_": wholes(low=0, high=2**63 - 1),
     }
 
-    # A network in training does not depend on it.
+    # Training does not use it, so it may change between calls of `partial_fit`.
     _untrained_parameters = ("n_predict_samples",)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -510,7 +510,7 @@ class SBNClassifier(
         return module
 
     def _real_weights(self, X, targets, run, n_epochs):
-        """Return the weights of a network of real units that is trained before."""
+        """Train a network of real weights and units, and return its weights."""
         twin = clone(self).set_params(gradient="tanh", weights="real", init="whiten")
         twin._learn(X, targets, run.again(phases=(n_epochs,)))
         return twin.weights_

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 REAL, WHOLE = ("float32", "float64"), ("int64",)
-# The largest number, and the least that may be divided by.
+# The largest number, and the smallest that is safe to divide by.
 LARGEST, TINY = np.finfo(np.float64).max, np.finfo(np.float64).tiny
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 MAX_HEADER_BYTES = 2**20
-# Arrays begin where processors like them to, in the file and so in a map of it.
+# Arrays begin at multiples of a cache line, in the file and so in a map of it.
 ALIGNMENT = 64
 TYPES = {
     **{"BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2"},

@@ -38,8 +38,8 @@ class TrainedMixin:
     A leaf writes three methods:
 
     * ``_build(X, targets, run)`` returns the module with its first weights;
-    * ``_module(run)`` returns a module for the state of a fit, with weights of no
-      account; `run` is None where it is not trained;
+    * ``_module(run)`` returns a module of the shapes of a fit, whose weights are then
+      replaced; `run` is None where it is not trained;
     * ``_read(module, X, run)`` returns the fitted attributes besides those below.
 
     Attributes
@@ -71,7 +71,7 @@ class TrainedMixin:
         "history_": Records(),
         "n_iter_": wholes(low=0),
     }
-    # Parameters that a net in training does not depend on.
+    # Parameters that may change between calls of `partial_fit`, since no net uses them.
     _untrained_parameters = ()
     # For batch_size="auto": about 100 steps an epoch train a small set well, and
     # large batches, within these bounds, a large one fast.
@@ -79,7 +79,7 @@ class TrainedMixin:
     _auto_batch_sizes = (32, 512)
 
     def _learn(self, X, targets, run, net=None) -> None:
-        """Train a net, a new one unless it is given, and set the fitted attributes."""
+        """Train the given net, or a new one, and set the fitted attributes."""
         history = getattr(self, "history_", []) if run.phases is None else []
         if net is None:
             build = self._restored if history else self._build
@@ -229,7 +229,7 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         self._learn(X, y, run)
 
     def _phases(self, n_samples: int) -> tuple[int, ...]:
-        """Return the numbers of epochs of a fit, of one phase after the other."""
+        """Return the number of epochs of each phase of a fit."""
         return (self.max_epochs,)
 
     def _training_batch(self, X, y=None):

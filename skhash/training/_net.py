@@ -27,7 +27,7 @@ FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
 MEASURED = ("train_loss", "valid_loss", "dur")
 # Callbacks that every net has, none of which stops it.
 OWN_CALLBACKS = (EpochTimer, PassthroughScoring, PrintLog)
-# Shares of the step size in an epoch, from 0, of n epochs.
+# The share of the step size that an epoch has, the first one being 0, of n epochs.
 SCHEDULES = {
     "cosine": lambda epoch, n: 0.5 * (1 + math.cos(math.pi * min(epoch / n, 1))),
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
@@ -67,7 +67,8 @@ class Run:
     ----------
     device : torch.device
     seeds : list of int
-        Three: of first weights and batches, of what the module draws, and one to spare.
+        Three: for the first weights and batches, for the draws of the module, and for
+        whatever else an estimator draws.
     generator : torch.Generator
         On the CPU, of the first seed.
     random_state : RandomState
@@ -75,9 +76,9 @@ class Run:
     n_trained : int
         How many rows are trained on.
     splitter : callable or None
-        Parts rows, as `resolve_splitter` returns it.
+        Splits rows; made by `resolve_splitter`.
     split : Split or None
-        How it parts those of this call.
+        The split of the rows of this call.
     phases : tuple of int or None
         The epochs of each phase; each has a fresh optimizer. None is an epoch of a
         stream.
@@ -184,10 +185,10 @@ class HashNet(NeuralNet):
         self.n_epochs, self.n_steps, self.first_epoch = n_epochs, 0, len(self.history)
 
     def notify(self, method_name, **kwargs):
-        """Notify callbacks; raise `Stopped` where one of the user ends the training.
+        """Notify callbacks; raise `Stopped` if one of the user ends the training.
 
         A callback of the user stops training as those of skorch do, by
-        ``KeyboardInterrupt``. One from elsewhere is the user's own.
+        ``KeyboardInterrupt``. If it comes from elsewhere, the user interrupts.
         """
         getattr(self, method_name)(self, **kwargs)
         for _, callback in self.callbacks_:
@@ -300,7 +301,7 @@ def _check_no_validation(callbacks):
 
 
 def train(net: HashNet, rows: Rows) -> list[dict]:
-    """Train as the run of a net says and return the record of each epoch.
+    """Train a net, as its run says, and return a record of each epoch.
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
     seconds: plain numbers.
@@ -359,7 +360,7 @@ def resolve_splitter(validation_fraction, generator):
 
 
 def split_rows(splitter, X) -> Split | None:
-    """Return how a splitter parts these rows; None where there is none."""
+    """Return the split of these rows, or None without a splitter."""
     if splitter is None:
         return None
     parts = splitter(FedRows(Rows(X)), None)
@@ -405,7 +406,7 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
 
 
 def snapshot(params) -> dict:
-    """Copy parameters, so that later changes of objects among them do not show."""
+    """Copy parameters, so that later changes of objects among them have no effect."""
     return {
         name: clone(value, safe=False) if hasattr(value, "get_params") else value
         for name, value in params.items()
