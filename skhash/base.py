@@ -53,8 +53,8 @@ class BaseHasher(
     device: str = "auto"
     random_state: RandomState = None
 
-    # Whether `_logits` computes each row by itself, for any type of float in any thread,
-    # and returns no finite value for a row with NaN or infinity.
+    # Whether `_logits` computes each row by itself, for any type of float in any
+    # thread, and returns no finite value for a row with NaN or infinity.
     _rowwise = False
 
     @abstractmethod
