@@ -54,23 +54,14 @@ else:
         {
             "_versions": ["show_versions"],
             "auditing": ["AuditResult", "audit"],
-            "base": [],
             "classification": ["SBNClassifier"],
-            "codes": [],
-            "datasets": [],
-            "distributed": [],
-            "export": [],
-            "gradients": [],
             "linear": ["ITQHash", "PCAHash"],
-            "losses": [],
-            "metrics": [],
             "neighbors": [
                 "AsymmetricNeighbors",
                 "HammingNeighbors",
                 "HashedNeighbors",
                 "JaccardNeighbors",
             ],
-            "networks": [],
             "neural": [
                 "DualHashEncoder",
                 "NeighborHash",
@@ -78,9 +69,9 @@ else:
                 "StochasticAutoencoderHash",
                 "SupervisedHash",
             ],
-            "noise": [],
             "persistence": ["load"],
             "quantization": ["AdditiveQuantizer"],
-            "training": [],
         },
+        ("base", "codes", "datasets", "distributed", "export", "gradients")
+        + ("losses", "metrics", "networks", "noise", "training"),
     )

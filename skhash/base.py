@@ -1,11 +1,13 @@
 """The base of all encoders: validation, chunked encoding, packing, saving.
 
 A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One trained by gradient
-descent derives from `BaseNeuralHasher`, which names its hooks.
+descent derives from `BaseNeuralHasher`, which names its hooks. `with_parameters` makes
+the constructor of a leaf from annotated attributes of its class.
 """
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from dataclasses import field
 from typing import Self
 
 import numpy as np
@@ -31,31 +33,29 @@ from skhash.utils.arrays import (
     validate_rows,
 )
 from skhash.utils.chunks import column_range, even_chunks, row_chunks
-from skhash.utils.ranges import COUNT
+from skhash.utils.parameters import Count, RandomState, with_parameters
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
 from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
 
 
+@with_parameters(kw_only=True)
 class BaseHasher(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
 
-    A leaf has the parameters `n_bits`, `normalize`, `device` and `random_state`, and
-    writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`. The
-    first two see rows of unit length where `normalize` asks for them.
+    A leaf writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`.
+    The first two see rows of unit length where `normalize` asks for them.
     """
 
-    # Whether `_logits` treats each row by itself, in any type of float and any thread,
-    # and gives no finite value for a row with NaN or infinity.
-    _rowwise = False
+    n_bits: Count = field(default=64, kw_only=False)
+    normalize: bool = False
+    device: str = "auto"
+    random_state: RandomState = None
 
-    _parameter_constraints: dict = {
-        "n_bits": COUNT,
-        "normalize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
-    }
+    # Whether `_logits` computes each row by itself, for any type of float in any
+    # thread, and returns no finite value for a row with NaN or infinity.
+    _rowwise = False
 
     @abstractmethod
     def _fit_codes(self, X, y, random_state: np.random.RandomState) -> None:
@@ -197,15 +197,10 @@ class BaseHasher(
             ensure_min_samples=2 if reset else 1,
         )
 
-    def _check_finite(self, X) -> None:
-        """Raise ``ValueError`` where rows hold NaN or infinity."""
-        name = type(self).__name__
-        assert_all_finite(X, estimator_name=name, input_name="X")
-
     def _validate_targets(self, X, y, *, is_part=False):
         """Return validated targets: None, unless a leaf overrides this.
 
-        is_part : whether the rows are some of a stream
+        is_part : whether the rows are a part of a stream
         """
         return None
 
@@ -220,10 +215,11 @@ class BaseHasher(
     def _check_computed(self, values, X) -> None:
         """Raise ``ValueError`` if a result is not finite."""
         if not np.isfinite(values).all():
-            self._check_finite(X)
+            name = type(self).__name__
+            assert_all_finite(X, estimator_name=name, input_name="X")
             raise ValueError(
                 f"The largest magnitude in X is {max(X.max(), -X.min()):.3g}, which "
-                f"{type(self).__name__} cannot compute with. Look for wrong values in "
+                f"{name} cannot compute with. Look for wrong values in "
                 "X, or multiply all rows that are fitted and encoded by a constant."
             )
 
@@ -246,7 +242,7 @@ class BaseHasher(
             )
 
     def _warn_of_dead_bits(self, X) -> None:
-        """Warn where most bits tell no rows apart, in a sample of prepared rows."""
+        """Warn if most bits are the same for nearly all rows, in a sample of them."""
         rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS).astype(int))
         counts = np.count_nonzero(self._bits(X[rows]), axis=0)
         rarer = np.minimum(counts, len(rows) - counts)
@@ -293,7 +289,7 @@ class BaseHasher(
     def _encode(self, X, dtype, width, convert) -> np.ndarray:
         """Encode all rows; `convert` turns logits into the result."""
         check_is_fitted(self)
-        # Rows that are not finite show in logits: looking is as slow as a product.
+        # Logits show which rows are not finite; checking rows is as slow as a product.
         X = self._validate(X, reset=False, all_finite=not self._rowwise)
         in_memory = isinstance(X, np.ndarray) or sparse.issparse(X)
         rowwise = self._rowwise and in_memory
@@ -321,9 +317,9 @@ def signs(logits) -> np.ndarray:
     return logits > 0
 
 
-# Each thread gets so many shares of the rows in turn, as threads differ in speed.
+# Shares of the rows that each thread gets in turn, as threads differ in speed.
 SHARES = 4
-# `fit` looks at so many rows for bits that are alike in all but this share of them.
+# Rows in which `fit` looks for dead bits: those alike in all but this share of them.
 SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
 
 

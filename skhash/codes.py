@@ -247,11 +247,11 @@ def from_hex(strings) -> np.ndarray:
     given = as_array(strings, dtype=object)
     if given.ndim != 1:
         raise ValueError(f"Hex strings are a list, got shape {given.shape}.")
-    texts = [str(one).lower().removeprefix("0x") for one in given]
+    texts = [str(s).lower().removeprefix("0x") for s in given]
     n_digits = len(texts[0]) if texts else 2
     are_right = [
-        isinstance(one, str) and 0 < len(text) == n_digits and not text.strip(hexdigits)
-        for one, text in zip(given, texts, strict=True)
+        isinstance(s, str) and 0 < len(text) == n_digits and not text.strip(hexdigits)
+        for s, text in zip(given, texts, strict=True)
     ]
     if not all(are_right):
         place = are_right.index(False)

@@ -1,5 +1,6 @@
 """The API page has every public name, and what CONTRIBUTING says of files is so."""
 
+import doctest
 import inspect
 import re
 from importlib import import_module
@@ -10,7 +11,14 @@ from cases import each
 from test_architecture import ALLOWED
 
 ROOT = Path(__file__).parents[1]
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+EXTENDING = (ROOT / "docs/extending.rst").read_text(encoding="utf-8")
+PATHS = {
+    file: re.findall(
+        r"(?:skhash|tests|docs|examples)/[\w./]*",
+        (ROOT / file).read_text(encoding="utf-8"),
+    )
+    for file in ("CONTRIBUTING.md", "docs/extending.rst", "docs/project/maintaining.md")
+}
 # Parts whose users are inside.
 INSIDE = {
     *("utils", "numerics", "persistence", "cli", "compile"),
@@ -104,12 +112,25 @@ def test_pages_import_public_names_only():
     assert not private, private
 
 
-def test_files_that_contributing_names_are_there():
-    paths = re.findall(r"(?:skhash|tests|docs|examples)/[\w./]*", CONTRIBUTING)
-    assert len(paths) > 40
+@each("file", [*PATHS])
+def test_files_that_pages_for_contributors_name_are_there(file):
     missing = [
         path
-        for path in paths
+        for path in PATHS[file]
         if not re.search("NAME|_build", path) and not (ROOT / path.rstrip(".")).exists()
     ]
-    assert not missing, f"CONTRIBUTING.md names {missing}"
+    assert len(PATHS[file]) > 5
+    assert not missing, f"{file} names {missing}"
+
+
+def test_examples_of_parts_are_short():
+    """So that a newcomer reads one as a whole."""
+    examples = doctest.DocTestParser().get_examples(EXTENDING)
+    lengths = {
+        found[1]: example.source.count("\n")
+        for example in examples
+        if (found := re.search(r"^(?:class|def) (\w+)", example.source, re.MULTILINE))
+    }
+    needed = {"QuantileHash", "MarginLoss", "FlooredST", "WeightedNeighbors"}
+    assert needed <= lengths.keys()
+    assert max(lengths.values()) < 40, lengths

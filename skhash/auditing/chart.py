@@ -34,16 +34,18 @@ def draw_recall(result, ax=None):
     for is_reranked in stages:
         choices = choices_of(result.rows, is_reranked)
         for search in reversed(SEARCHES):
-            own = [one for one in choices if one.row.method not in PEERS]
-            if own := [one for one in own if one.row.search == search]:
-                _draw_search(ax, own, search, (settings["rerank"] or 0) * is_reranked)
+            curve = [choice for choice in choices if choice.row.search == search]
+            curve = [choice for choice in curve if choice.row.method not in PEERS]
+            if curve:
+                rerank = (settings["rerank"] or 0) * is_reranked
+                _draw_search(ax, curve, search, rerank)
         for method, mark in PEER_MARKS.items():
-            own = [one for one in choices if one.row.method == method]
-            own = [one for one in own if one.row.search == "asymmetric"]
+            marked = [choice for choice in choices if choice.row.method == method]
+            marked = [choice for choice in marked if choice.row.search == "asymmetric"]
             # The legend has one entry a peer, which stands for both.
-            label = method if own and is_reranked == stages[0] else None
+            label = method if marked and is_reranked == stages[0] else None
             style = _style(ax, "peer", is_reranked) | {"label": label, "markersize": 5}
-            ax.plot(*_points(own), mark, **style)
+            ax.plot(*_points(marked), mark, **style)
     target = settings["target_recall"]
     style = {"color": COLORS["peer"], "linewidth": 1, "zorder": 0}
     ax.axhline(target, **style, label=f"target {target:g}")
@@ -59,7 +61,7 @@ def draw_recall(result, ax=None):
 
 def _points(choices):
     """Return sizes and recalls, by sizes."""
-    points = sorted((one.row.bytes_per_vector, one.recall) for one in choices)
+    points = sorted((choice.row.bytes_per_vector, choice.recall) for choice in choices)
     return np.reshape(points, (-1, 2)).T
 
 
@@ -76,8 +78,8 @@ def _draw_search(ax, choices, search, rerank):
     rerank : number of candidates, 0 without re-ranking
     """
     line, style = "-" if rerank else ":", _style(ax, search, rerank)
-    for method in dict.fromkeys(one.row.method for one in choices):
-        points = _points(one for one in choices if one.row.method == method)
+    for method in dict.fromkeys(choice.row.method for choice in choices):
+        points = _points(choice for choice in choices if choice.row.method == method)
         ax.plot(*points, line, color=COLORS[search], linewidth=0.8, alpha=0.3)
     best = dict(_points(choices).T)  # the last of a size is the best
     label = f"by {SEARCHES[search]}" + f", {rerank} re-ranked" * (rerank > 0)

@@ -56,10 +56,11 @@ def ordered(result, n_front=None) -> list[AuditRow]:
     """
     n, rows, most = result.settings["n_rows"], [], -1
     choices = choices_of(result.rows, result.is_reranked)
-    for one in sorted(choices, key=lambda one: (one.memory(n), -one.recall)):
-        if one.row is not result.recommended and (n_front is None or one.recall > most):
-            rows.append(one.row)
-        most = max(most, one.recall)
+    for choice in sorted(choices, key=lambda c: (c.memory(n), -c.recall)):
+        is_shown = n_front is None or choice.recall > most
+        if is_shown and choice.row is not result.recommended:
+            rows.append(choice.row)
+        most = max(most, choice.recall)
     if n_front is not None:
         rows = [rows[place] for place in spread(len(rows), n_front - 1)]
     return [result.recommended, *rows]
@@ -84,18 +85,18 @@ def recommend(rows, peers, settings) -> tuple[Choice, str, list[str]]:
     """Return the best choice among rows, the reason, and sentences on others."""
     k, rerank, n_rows = (settings[n] for n in ("n_neighbors", "rerank", "n_rows"))
     target, is_reranked = settings["target_recall"], rerank is not None
-    own, others = choices_of(rows, is_reranked), choices_of(peers, is_reranked)
-    best = choose(own, target, n_rows)
+    choices, engines = choices_of(rows, is_reranked), choices_of(peers, is_reranked)
+    best = choose(choices, target, n_rows)
     goal = f"{100 * target:g}% of the "
     goal += "true neighbour" if k == 1 else f"{k} true neighbours"
     goal += f" after re-ranking {rerank} candidates" * is_reranked
-    alternatives = [_for_more_vectors(best, own, target)]
+    alternatives = [_for_more_vectors(best, choices, target)]
     if is_reranked:
         alone = choices_of(rows, False), choices_of(peers, False)
         alternatives.append(_without_vectors(*alone, target, n_rows))
-    if others:
-        alternatives.append(_of_peers(best, own, others, target, n_rows))
-    return best, _reason(best, own, goal, target), [*filter(None, alternatives)]
+    if engines:
+        alternatives.append(_of_peers(best, choices, engines, target, n_rows))
+    return best, _reason(best, choices, goal, target), [*filter(None, alternatives)]
 
 
 def _reason(best, choices, goal, target) -> str:
@@ -105,8 +106,8 @@ def _reason(best, choices, goal, target) -> str:
             "larger rerank"
         )
     reason = f"the least memory that reaches {goal}"
-    reached = [one for one in choices if one.recall >= target and one is not best]
-    rivals = [one for one in reached if _cost(one) == _cost(best)]
+    rivals = [choice for choice in choices if _cost(choice) == _cost(best)]
+    rivals = [c for c in rivals if c.recall >= target and c is not best]
     if rivals:
         second = max(rivals, key=lambda choice: choice.recall)
         reason += f"; next comes {second.row.method} with {second.recall:.3f}"
@@ -145,7 +146,7 @@ def _pays_from(before, after) -> int | None:
     return -((once - new_once) // saved) if saved > 0 else None
 
 
-def _of_peers(best, own, peers, target, n_vectors) -> str:
+def _of_peers(best, choices, peers, target, n_vectors) -> str:
     """Say whether another engine is better now, or for a larger database."""
     better = choose([best, *peers], target, n_vectors)
     if better is not best:
@@ -154,13 +155,13 @@ def _of_peers(best, own, peers, target, n_vectors) -> str:
         method: [best, *(peer for peer in peers if peer.row.method == method)]
         for method in dict.fromkeys(peer.row.method for peer in peers)
     }
-    until = choose(own, target, MANY)
+    until = choose(choices, target, MANY)
     later = [_for_more_vectors(best, it, target, until) for it in engines.values()]
     if any(later):
         return " ".join(
             ["For more vectors another engine does better.", *filter(None, later)]
         )
-    as_small = [one for one in peers if _cost(one)[0] <= _cost(best)[0]]
+    as_small = [peer for peer in peers if _cost(peer)[0] <= _cost(best)[0]]
     richest = max([best, *as_small], key=lambda choice: choice.recall)
     if richest is not best:
         return f"Another engine finds more at no more bytes a vector: {richest}."

@@ -102,8 +102,8 @@ def gather_evidence(encoder, task, X, random_state) -> Evidence:
         for group in (truth, drawn)
     )
     _, candidates = find(slice(None), task.n_candidates)
-    found = [np.isin(*pair).mean() for pair in zip(truth, candidates, strict=True)]
-    order = np.argsort(-np.array(found), kind="stable")
+    shares = [np.isin(*pair).mean() for pair in zip(truth, candidates, strict=True)]
+    order = np.argsort(-np.array(shares), kind="stable")
     examples = []
     for i in order[spread(len(order), N_EXAMPLES)]:
         ranks = {place: rank for rank, place in enumerate(candidates[i], start=1)}
@@ -112,7 +112,7 @@ def gather_evidence(encoder, task, X, random_state) -> Evidence:
             for place, score in zip(truth[i], neighbor_scores[i], strict=True)
         ]
         row = int(data.query_rows[chosen[i]])
-        examples.append(Example(row, float(found[i]), hits[:MAX_HITS]))
+        examples.append(Example(row, float(shares[i]), hits[:MAX_HITS]))
     rows, vectors = _rows_of(examples), None
     if len(rows) * X.shape[1] <= MAX_NUMBERS:
         vectors = dict(zip(rows, dense_rows(read_rows(X, rows)), strict=True))
@@ -121,10 +121,10 @@ def gather_evidence(encoder, task, X, random_state) -> Evidence:
 
 
 def spread(n, n_most) -> np.ndarray:
-    """Return some of ``range(n)``, evenly spread, both ends included."""
+    """Return `n_most` numbers of ``range(n)``, evenly spread, both ends included."""
     return np.unique(np.linspace(0, n - 1, min(n, n_most)).round().astype(int))
 
 
 def _rows_of(examples) -> list[int]:
-    hits = [hit for one in examples for hit in one.neighbors]
-    return sorted({one.row for one in (*examples, *hits)})
+    hits = [hit for example in examples for hit in example.neighbors]
+    return sorted({shown.row for shown in (*examples, *hits)})

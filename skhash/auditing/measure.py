@@ -150,8 +150,8 @@ def found_recalls(found, task) -> dict:
     found : candidates of each query, the nearest first, as many as the largest cut
     """
     shares = [
-        [np.isin(own, row[:n]).mean() for n in task.cuts]
-        for own, row in zip(task.truth, found, strict=True)
+        [np.isin(near, positions[:n]).mean() for n in task.cuts]
+        for near, positions in zip(task.truth, found, strict=True)
     ]
     return {"search": "asymmetric", **_means_of(np.array(shares), task)}
 

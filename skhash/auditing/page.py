@@ -35,7 +35,9 @@ NO_CHART = (
 )
 
 
-def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
+def whole_page(
+    result, image_shape, texts_of_rows, name, vectors, options, folder
+) -> str:
     """Return the page of a result; see `AuditResult.to_html`."""
     from skhash import __version__
 
@@ -50,7 +52,7 @@ def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
     return _filled(
         "page.html",
         **_shared(result),
-        name=escape(name or file[0] or "these vectors"),
+        name=escape(name or vectors or "these vectors"),
         sortable=_read("sortable.js"),
         **_tiles(result),
         reason=_elements("li", [line.replace("+-", "±") for line in reasons]),
@@ -58,7 +60,7 @@ def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
         examples=_examples(result, image_shape, texts_of_rows),
         steps="".join(
             f"<p>{escape(what)}</p><pre><code>{escape(code)}</code></pre>"
-            for what, code in _steps(result, *file, folder)
+            for what, code in _steps(result, vectors, options, folder)
         ),
         measured=_elements("p", [texts.how_measured(settings), *left_out]),
         version=__version__,
@@ -111,8 +113,8 @@ def _sentence(result) -> str:
         how = f"after re-ranking {settings['rerank']} candidates by their vectors"
     # A recall that is rounded to the target does not reach it.
     digits = 4 if best.recall < target <= best.recall + 1e-3 else 1
-    found = _percent(best.recall, digits)
-    finds = f"finds <strong>{found}</strong> of the {neighbors} {how}"
+    recall = _percent(best.recall, digits)
+    finds = f"finds <strong>{recall}</strong> of the {neighbors} {how}"
     if best.recall < target:
         return (
             f"No code that was measured finds {_percent(target)} of the {neighbors}. "
@@ -165,9 +167,9 @@ def _chart(draw, size, points=()) -> str:
 def _recalls(result) -> str:
     points = []
     for is_reranked in {result.is_reranked, False}:
-        for one in choices_of(result.rows, is_reranked):
-            text = f"{one}{', re-ranked' * is_reranked}".replace("+-", "±")
-            points.append((one.row.bytes_per_vector, one.recall, text))
+        for choice in choices_of(result.rows, is_reranked):
+            text = f"{choice}{', re-ranked' * is_reranked}".replace("+-", "±")
+            points.append((choice.row.bytes_per_vector, choice.recall, text))
     return _chart(partial(chart.draw_recall, result), chart.FIGURE_SIZE, points)
 
 
@@ -258,7 +260,7 @@ def _examples(result, image_shape, texts_of_rows) -> str:
         f"<p>Some of {result.evidence.n_queries} queries, from the best answered to "
         "the worst. A true neighbour is found where it is among the first "
         f"{n_first} by the code; its place there is below it.</p>"
-        + "".join(_example(one, result, kind, show) for one in result.evidence.examples)
+        + "".join(_example(e, result, kind, show) for e in result.evidence.examples)
     )
 
 
@@ -266,12 +268,12 @@ def _example(example, result, kind, show) -> str:
     k, n_hits = result.settings["n_neighbors"], len(example.neighbors)
     values_of, name = _scores_of(result)
     hits = ""
-    for one in example.neighbors:
-        mark = "found" if one.rank else "missed"
-        note = f"✓ place {one.rank}" if one.rank else "✗ missed"
+    for hit in example.neighbors:
+        mark = "found" if hit.rank else "missed"
+        note = f"✓ place {hit.rank}" if hit.rank else "✗ missed"
         hits += (
-            f'<figure class="hit {mark}" title="row {one.row}: '
-            f'{float(values_of(one.score)):.4g} {name}">{show(one.row)}'
+            f'<figure class="hit {mark}" title="row {hit.row}: '
+            f'{float(values_of(hit.score)):.4g} {name}">{show(hit.row)}'
             f"<figcaption>{note}</figcaption></figure>"
         )
     return (

@@ -96,9 +96,9 @@ def measure_pq(task, n_bits) -> list[AuditRow]:
         raise ValueError(f"at least {PQ_ENTRIES} rows are needed")
     # Columns of zeros add nothing to a distance; the parts have to be equally wide.
     width = -(-n_columns // n_parts) * n_parts
-    code_size, found = search_by_faiss(task, "pq", width, n_parts)
+    code_size, measured = search_by_faiss(task, "pq", width, n_parts)
     sizes = n_parts, code_size, 4 * PQ_ENTRIES * width
-    return [AuditRow("pq", 8 * n_parts, *sizes, **found)]
+    return [AuditRow("pq", 8 * n_parts, *sizes, **measured)]
 
 
 def measure_rabitq(task, n_bits) -> list[AuditRow]:
@@ -108,9 +108,9 @@ def measure_rabitq(task, n_bits) -> list[AuditRow]:
     """
     _require_faiss()
     n_columns = task.data.train.shape[1]
-    code_size, found = search_by_faiss(task, "rabitq", n_columns)
+    code_size, measured = search_by_faiss(task, "rabitq", n_columns)
     sizes = packed_width(n_columns), code_size, 4 * (n_columns + 1) * n_columns
-    return [AuditRow("rabitq", n_columns, *sizes, **found)]
+    return [AuditRow("rabitq", n_columns, *sizes, **measured)]
 
 
 def _require_faiss():
@@ -160,7 +160,7 @@ def _run(folder) -> None:
 
 
 MEASURES = measure_sign, measure_int8, measure_pq, measure_rabitq
-PEERS = {one.__name__.removeprefix("measure_"): one for one in MEASURES}
+PEERS = {measure.__name__.removeprefix("measure_"): measure for measure in MEASURES}
 
 
 def measure_peer(method, n_bits, task) -> list[AuditRow]:

@@ -129,11 +129,11 @@ class AuditResult:
     def to_dict(self) -> dict:
         """Return all but the encoder as plain data, ready for JSON."""
         best = vars(self.recommended)
-        found = {"reason": self.reason, "storage": self.storage, "usage": self.usage}
+        advice = {"reason": self.reason, "storage": self.storage, "usage": self.usage}
         return {
             "settings": self.settings,
             "rows": [vars(row) for row in self.rows],
-            "recommended": best | found,
+            "recommended": best | advice,
             "alternatives": self.alternatives,
             "skipped": self.skipped,
         }
@@ -144,9 +144,9 @@ class AuditResult:
 
         fitted : dict of encoders, by the place of their row
         """
-        own = [rows[place] for place in fitted]
+        measured = [rows[place] for place in fitted]
         peers = [row for place, row in enumerate(rows) if place not in fitted]
-        best, reason, alternatives = recommend(own, peers, settings)
+        best, reason, alternatives = recommend(measured, peers, settings)
         encoder = fitted[next(n for n in fitted if rows[n] is best.row)]
         return cls(rows, best, reason, encoder, settings, skipped, alternatives)
 
@@ -203,8 +203,8 @@ class AuditResult:
         >>> html.count("<img") > 10
         True
         """
-        file = vectors, options or {}
-        return whole_page(self, image_shape, texts, name, file, folder)
+        options = options or {}
+        return whole_page(self, image_shape, texts, name, vectors, options, folder)
 
     def _repr_html_(self) -> str:
         return fragment(self)

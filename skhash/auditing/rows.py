@@ -35,12 +35,11 @@ class Split:
     float_bytes: int
 
 
-def split_rows(X, y, metric, sizes, random_state) -> Split:
+def split_rows(X, y, metric, sample, n_queries, n_candidates, random_state) -> Split:
     """Draw rows from `as_rows`, and split them into queries and database.
 
-    sizes : numbers of rows, or None for all, of queries, and of candidates of a search
+    `sample` is the number of rows, or None for all; a search has `n_candidates`.
     """
-    sample, n_queries, n_candidates = sizes
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}.")
     n_all = X.shape[0]
@@ -125,7 +124,7 @@ def _count_queries(n_rows, n_queries, n_candidates) -> int:
 def _check_labels(query_labels, database_labels) -> None:
     """Check labels as the metric does, before minutes are spent on encoders."""
     labels = query_labels, database_labels
-    codes = [np.zeros((one.shape[0], 1), np.uint8) for one in labels]
+    codes = [np.zeros((rows.shape[0], 1), np.uint8) for rows in labels]
     mean_average_precision_score(*codes, *labels, packed=True, average=None)
 
 

@@ -1,10 +1,11 @@
 """The audit: methods times lengths, each fitted, timed and searched."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from functools import partial
 from numbers import Integral, Real
+from typing import Annotated
 
 import numpy as np
 from scipy import sparse
@@ -22,8 +23,8 @@ from skhash.linear import ITQHash, PCAHash, RandomHyperplaneHash
 from skhash.metrics import true_neighbors
 from skhash.neural import NeighborHash, SGHEncoder
 from skhash.quantization import AdditiveQuantizer
-from skhash.utils._sklearn import Interval, StrOptions, validate_params
-from skhash.utils.ranges import COUNT
+from skhash.utils._sklearn import Interval
+from skhash.utils.parameters import ArrayLike, Count, Metric, RandomState, checked
 from skhash.utils.threads import granted_cores
 
 METHODS = {
@@ -41,34 +42,21 @@ METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
 MAX_BITS = 2**16
 
 
-@validate_params(
-    {
-        "n_bits": ["array-like"],
-        "methods": ["array-like"],
-        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "n_neighbors": COUNT,
-        "rerank": [*COUNT, None],
-        "sample": [*COUNT, None],
-        "n_queries": COUNT,
-        "target_recall": [Interval(Real, 0, 1, closed="right")],
-        "device": [str],
-        "random_state": ["random_state"],
-    }
-)
+@checked
 def audit(
     X,
     y=None,
     *,
-    n_bits: Sequence[int] = (16, 32, 64, 128),
-    methods: Sequence[str] = (*METHODS, *PEERS),
-    metric: str = "euclidean",
-    n_neighbors: int = 10,
-    rerank: int | None = 100,
-    sample: int | None = None,
-    n_queries: int = 1000,
-    target_recall: float = 0.9,
+    n_bits: ArrayLike = (16, 32, 64, 128),
+    methods: ArrayLike = (*METHODS, *PEERS),
+    metric: Metric = "euclidean",
+    n_neighbors: Count = 10,
+    rerank: Count | None = 100,
+    sample: Count | None = None,
+    n_queries: Count = 1000,
+    target_recall: Annotated[float, Interval(Real, 0, 1, closed="right")] = 0.9,
     device: str = "auto",
-    random_state=0,
+    random_state: RandomState = 0,
     progress: Callable[[str, AuditResult | None], None] | None = None,
 ) -> AuditResult:
     """Measure the cost and the recall of binary codes of these vectors.
@@ -152,11 +140,13 @@ def audit(
     'itq'
     """
     methods, n_bits = _check_choices(methods, n_bits)
-    n_candidates = _check_rerank(n_neighbors, rerank)
+    if rerank is not None and rerank < n_neighbors:
+        raise ValueError(f"{rerank=} must be at least {n_neighbors=}.")
+    n_candidates = int(rerank or n_neighbors)
     progress = progress or (lambda line, result: None)
     generator, X = check_random_state(random_state), as_rows(X)
     progress("reading the rows", None)
-    data = split_rows(X, y, metric, (sample, n_queries, n_candidates), generator)
+    data = split_rows(X, y, metric, sample, n_queries, n_candidates, generator)
     n_asked = f"{data.queries.shape[0]:,} queries"
     progress(f"finding the true neighbours of {n_asked}", None)
     options = {"metric": metric, "device": device}
@@ -242,14 +232,14 @@ class _Run:
             for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
         ]
         asked = list(dict.fromkeys(asked))
-        for number, one in enumerate(asked):
-            step = f"{name_of(*one)} ({number + 1} of {len(asked)})"
+        for number, code in enumerate(asked):
+            step = f"{name_of(*code)} ({number + 1} of {len(asked)})"
             self.progress(step, self.result(asked[number:]))
             try:
-                self._measure(*one)
+                self._measure(*code)
             except ValueError as error:  # the others still count
                 reason = str(error).partition(". ")[0].rstrip(".")
-                self.skipped.append(f"{name_of(*one)}: {reason}")
+                self.skipped.append(f"{name_of(*code)}: {reason}")
 
     def result(self, left=()) -> AuditResult | None:
         """Return the result so far, or None before the first encoder.
@@ -308,10 +298,3 @@ def _check_choices(methods, n_bits) -> tuple[list[str], list[int]]:
             f"{list(n_bits)}."
         )
     return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]
-
-
-def _check_rerank(n_neighbors, rerank) -> int:
-    """Return the number of candidates of a search."""
-    if rerank is not None and rerank < n_neighbors:
-        raise ValueError(f"{rerank=} must be at least {n_neighbors=}.")
-    return int(rerank or n_neighbors)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Shorter runs are repeated until so much time has passed.
+# Shorter runs are repeated until this time has passed.
 TIMED_SECONDS = 0.1
 
 

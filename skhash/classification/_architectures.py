@@ -26,14 +26,14 @@ def make_network(convolutions, input_shape, hidden_sizes, n_classes, **options):
     sizes = check_layer_sizes(hidden_sizes, "hidden_layer_sizes")
     if not sizes and not convolutions:
         raise ValueError("hidden_layer_sizes is empty; give one size or more.")
-    layers, own = [], options | {"weights": "real"}
+    layers, kind = [], options | {"weights": "real"}
     for geometry in convolutions:
-        layers.append(networks.BinaryConv2d(input_shape, **geometry, **own))
-        input_shape, own = layers[-1].output_shape, options
+        layers.append(networks.BinaryConv2d(input_shape, **geometry, **kind))
+        input_shape, kind = layers[-1].output_shape, options
     n_inputs = math.prod(input_shape)
     for n_units in sizes:
-        layers.append(networks.BinaryLinear(n_inputs, n_units, **own))
-        n_inputs, own = n_units, options
+        layers.append(networks.BinaryLinear(n_inputs, n_units, **kind))
+        n_inputs, kind = n_units, options
     head = networks.RealLinear(n_inputs, n_classes, generator=options["generator"])
     return networks.StochasticBinaryNetwork(layers, head)
 

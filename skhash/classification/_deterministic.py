@@ -95,7 +95,7 @@ class PackedLayer:
     weights : ndarray of shape (n_units, ceil(n_inputs / 8)), uint8
         Packed bits, on for +1.
     limits : ndarray of shape (n_units,), int64
-        A unit is on where so many inputs differ, or fewer.
+        A unit is on where at most this number of inputs differ.
     """
 
     weights: np.ndarray

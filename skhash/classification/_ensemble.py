@@ -98,7 +98,8 @@ class Ensemble:
         """Apply a function to standardized rows, one chunk at a time."""
         data, results = FedRows(Rows(X), self), np.empty((X.shape[0], width), dtype)
         layers = [*self.network.layers, self.network.head]
-        for rows in row_chunks(X.shape[0], 20 * max(one.n_inputs for one in layers)):
+        widest = max(layer.n_inputs for layer in layers)
+        for rows in row_chunks(X.shape[0], 20 * widest):
             values = data.values(rows)
             if not values.isfinite().all():
                 largest = max(X.max(), -X.min())

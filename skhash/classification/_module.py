@@ -92,7 +92,7 @@ def cross_entropy(logits, labels):
 
 @torch.no_grad()
 def whiten(network, X, deviation=1.0, generator=None):
-    """Rescale layers so that their logits have mean 0 and some deviation.
+    """Rescale layers so that their logits have mean 0 and this deviation.
 
     Of those with a norm, which normalizes by itself, its scale is set. Binary weights
     without one stay as they are.

@@ -2,9 +2,10 @@
 
 import copy
 import math
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import Self
+from collections.abc import Callable
+from dataclasses import field, replace
+from numbers import Integral
+from typing import Annotated, Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,8 +26,8 @@ from skhash.codes import pack_bits
 from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
-from skhash.training._estimator import TRAINING_CONSTRAINTS, TrainedMixin, arrays_of
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.training._estimator import Schedule, TrainedMixin, arrays_of
+from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import (
     as_array,
     check_magnitude,
@@ -34,6 +35,13 @@ from skhash.utils.arrays import (
     with_readable,
 )
 from skhash.utils.late import LateModule, torch
+from skhash.utils.parameters import (
+    ArrayLike,
+    Count,
+    CountFrom2,
+    Positive,
+    with_parameters,
+)
 from skhash.utils.targets import encoded_targets
 from skhash.utils.torch import inference_device
 
@@ -47,10 +55,11 @@ INPUT = {"dtype": [np.float32, np.float64], "accept_sparse": "csr"}
 STATISTICS_ROWS = 512
 # Rows that first weights are whitened by.
 WHITENED_ROWS = 1024
-# The last ensemble of each classifier. It is no attribute, which would be pickled.
+# The last ensemble of each classifier; an attribute would be pickled.
 KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
 
+@with_parameters(kw_only=True)
 class SBNClassifier(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -202,6 +211,23 @@ class SBNClassifier(
     (2, 16)
     """
 
+    hidden_layer_sizes: ArrayLike = field(default=(512, 512), kw_only=False)
+    architecture: Literal["mlp"] | list | Callable = "mlp"
+    input_shape: ArrayLike | None = None
+    gradient: Any = "zgr"
+    weights: Any = "real"
+    noise: Any = "logistic"
+    batch_norm: bool = True
+    n_draws: Count = 1
+    n_predict_samples: Annotated[int, Interval(Integral, 0, 10_000, closed="both")] = 10
+    init: Literal["whiten", "default", "real"] = "whiten"
+    init_scale: Positive = 2.0
+    augment: Callable | None = None
+    lr: Positive = 0.003
+    lr_schedule: Schedule = "cosine"
+    max_epochs: Count = 50
+    batch_size: CountFrom2 | Literal["auto"] = "auto"
+
     _saved = {
         "classes_": labels("n_classes"),
         "layers_": Plain(list),
@@ -210,76 +236,8 @@ class SBNClassifier(
         "scale_": reals(low=TINY),
         "predict_seed_": wholes(low=0, high=2**63 - 1),
     }
-    _parameter_constraints: dict = {
-        "hidden_layer_sizes": ["array-like"],
-        "architecture": [StrOptions({"mlp"}), list, callable],
-        "input_shape": ["array-like", None],
-        "gradient": "no_validation",
-        "weights": "no_validation",
-        "noise": "no_validation",
-        "batch_norm": ["boolean"],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "n_predict_samples": [Interval(Integral, 0, 10_000, closed="both")],
-        "init": [StrOptions({"whiten", "default", "real"})],
-        "init_scale": [Interval(Real, 0, None, closed="neither")],
-        "augment": [callable, None],
-        **TRAINING_CONSTRAINTS,
-        "batch_size": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-    }
 
-    def __init__(
-        self,
-        hidden_layer_sizes=(512, 512),
-        *,
-        architecture="mlp",
-        input_shape=None,
-        gradient="zgr",
-        weights="real",
-        noise="logistic",
-        batch_norm=True,
-        n_draws=1,
-        n_predict_samples=10,
-        init="whiten",
-        init_scale=2.0,
-        augment=None,
-        lr=0.003,
-        lr_schedule="cosine",
-        optimizer="adam",
-        max_epochs=50,
-        batch_size="auto",
-        validation_fraction=None,
-        callbacks=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.architecture = architecture
-        self.input_shape = input_shape
-        self.gradient = gradient
-        self.weights = weights
-        self.noise = noise
-        self.batch_norm = batch_norm
-        self.n_draws = n_draws
-        self.n_predict_samples = n_predict_samples
-        self.init = init
-        self.init_scale = init_scale
-        self.augment = augment
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.optimizer = optimizer
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.validation_fraction = validation_fraction
-        self.callbacks = callbacks
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
-
-    # A network in training does not depend on it.
+    # Training does not use it, so it may change between calls of `partial_fit`.
     _untrained_parameters = ("n_predict_samples",)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -543,16 +501,16 @@ class SBNClassifier(
         network.start_training(X.shape[0])
         module = self._module_of(network, *mean_and_scale(X))
         if self.init == "whiten":
-            some = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
-            some = _loop.whole_batch(module, X[some.numpy()]).X
-            _modules.whiten(network, some, self.init_scale, run.generator)
+            rows = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
+            sample = _loop.whole_batch(module, X[rows.numpy()]).X
+            _modules.whiten(network, sample, self.init_scale, run.generator)
         if targets.first_weights is not None:
             first = targets.first_weights
             _modules.start_from(network, first, self._resolve_weights())
         return module
 
     def _real_weights(self, X, targets, run, n_epochs):
-        """Return the weights of a network of real units that is trained before."""
+        """Train a network of real weights and units, and return its weights."""
         twin = clone(self).set_params(gradient="tanh", weights="real", init="whiten")
         twin._learn(X, targets, run.again(phases=(n_epochs,)))
         return twin.weights_

@@ -15,7 +15,7 @@ from skhash.cli._checks import check_device, check_writable, reading_options
 from skhash.cli._signals import Signals
 from skhash.cli._terminal import print_table, print_text
 from skhash.datasets import open_vectors
-from skhash.datasets._npy import read_npy
+from skhash.datasets._npz import read_npy
 from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
 from skhash.utils.steps import progress

@@ -11,7 +11,7 @@ import numpy as np
 PathLike = str | os.PathLike[str]
 
 # Deflate, the compression of .gz, .npz and HDF5, makes data no smaller than this part:
-# a file that declares more than so many times its size cannot hold it.
+# a file that declares more than 1032 times its size cannot hold it.
 LARGEST_EXPANSION = 1032
 
 # Where a reason or a list of names is cut: a damaged file may put all of itself there.
@@ -44,8 +44,5 @@ def parsing(failure: str):
 def listed(names: Iterable[str]) -> str:
     """Format names found in a file, which may be strange, as a piece of a line."""
     shown = (name if name.isprintable() else ascii(name) for name in names)
-    return _short(", ".join(shown)) or "none"
-
-
-def _short(text: str) -> str:
-    return textwrap.shorten(text, LONGEST_TEXT, placeholder=" ...")
+    text = textwrap.shorten(", ".join(shown), LONGEST_TEXT, placeholder=" ...")
+    return text or "none"

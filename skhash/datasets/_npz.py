@@ -1,4 +1,4 @@
-"""NumPy's .npz archives, and SciPy's sparse matrices in them, never pickles."""
+"""NumPy's .npy files, its .npz archives, and sparse matrices in them; no pickles."""
 
 import zipfile
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ def open_npz(path: PathLike, name: str | None = None):
             return _csr(path, saved)
         read = partial(_read_member, path, saved)
         return read(
-            name_of_vectors(path, names, name, lambda one: is_matrix(read(one)))
+            name_of_vectors(path, names, name, lambda key: is_matrix(read(key)))
         )
 
 
@@ -32,17 +32,17 @@ def name_of_vectors(path: PathLike, names, name, is_matrix) -> str:
         Says of a name whether its array is a matrix of numbers.
     """
     usual = VECTOR_NAMES if name is None else [name]
-    found = [one for one in usual if one in names][:1]
-    if name is None and not found:
-        found = [one for one in names if is_matrix(one)]
-    if len(found) != 1:
+    chosen = [key for key in usual if key in names][:1]
+    if name is None and not chosen:
+        chosen = [key for key in names if is_matrix(key)]
+    if len(chosen) != 1:
         what = f"arrays named {name}" if name else "matrices of numbers"
         raise ValueError(
-            f"{path} holds {len(found)} {what} among its arrays ({listed(names)}), "
+            f"{path} holds {len(chosen)} {what} among its arrays ({listed(names)}), "
             "so that it is not clear which one is meant: pass name=NAME (--name), or "
             f"name it one of {', '.join(VECTOR_NAMES)}."
         )
-    return found[0]
+    return chosen[0]
 
 
 def is_matrix(array) -> bool:
@@ -128,3 +128,13 @@ def _read_member(path: PathLike, saved, name: str) -> np.ndarray:
             if member.read(6) != np.lib.format.MAGIC_PREFIX:
                 raise ValueError("it is not one that NumPy wrote")
         return saved[name]
+
+
+def read_npy(path: PathLike, mmap: bool = False) -> np.ndarray:
+    """Read or map the array of a ``.npy`` file; ``ValueError`` where it holds none."""
+    # The magic is checked first: NumPy reads any other content as a pickle.
+    with open(path, "rb") as file:
+        if file.read(6) != np.lib.format.MAGIC_PREFIX:
+            raise ValueError(f"{path} is not a .npy file; write it with numpy.save.")
+    with parsing(f"{path} cannot be read as .npy"):
+        return np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)

@@ -22,7 +22,7 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
     head, vectors = X[:HEAD_ROWS], X.astype(np.float32)
     n = len(head)
     counts = n > 2 and (np.diff(head, axis=0) == 1).all(axis=0)
-    differ = [n >= ENOUGH_ROWS and len(np.unique(one)) == n for one in head.T]
+    differ = [n >= ENOUGH_ROWS and len(np.unique(column)) == n for column in head.T]
     ids = np.flatnonzero((counts | np.array(differ)) & (head == np.rint(head)).all(0))
     if keep_ids or not 0 < len(ids) < X.shape[1]:
         return vectors
@@ -78,15 +78,15 @@ def _columns(schema, column):
     def is_number(kind):
         return kind and (types.is_integer(kind) or types.is_floating(kind))
 
-    fields = [one for one in schema if column in (None, one.name)]
-    lists = [one for one in fields if is_number(getattr(one.type, "value_type", None))]
-    numbers = [one for one in fields if is_number(one.type)]
+    fields = [field for field in schema if column in (None, field.name)]
+    lists = [f for f in fields if is_number(getattr(f.type, "value_type", None))]
+    numbers = [f for f in fields if is_number(f.type)]
     if len(lists) > 1 or not lists + numbers:
         raise ValueError(
             "it is not clear which column has the vectors: name one of numbers, or of "
             f"lists of numbers, column=NAME, among {listed(schema.names)}"
         )
-    names = [one.name for one in lists or numbers]
+    names = [field.name for field in lists or numbers]
     return names, lists[0].type.value_type if lists else None
 
 

@@ -6,11 +6,9 @@ import numpy as np
 
 from skhash.datasets._damage import PathLike
 from skhash.datasets._hdf5 import read_hdf5
-from skhash.datasets._mapped import map_bin, map_tensor
-from skhash.datasets._npy import read_npy
-from skhash.datasets._npz import VECTOR_NAMES, open_npz
+from skhash.datasets._mapped import map_bin, map_tensor, map_vecs
+from skhash.datasets._npz import VECTOR_NAMES, open_npz, read_npy
 from skhash.datasets._tables import open_table, without_ids
-from skhash.datasets._vecs import map_vecs
 
 FORMATS = (
     f".npy, .npz (one matrix, or one named {', '.join(VECTOR_NAMES)}, or sparse CSR), "

@@ -1,7 +1,8 @@
 """`ShardedNeighbors`: exact search in codes on many machines."""
 
+from dataclasses import field
 from numbers import Integral
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -9,10 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skhash.neighbors import HammingNeighbors, merge_neighbors
 from skhash.neighbors.store.rows import nearest_within, object_array
-from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import as_array
+from skhash.utils.parameters import Count, CountFrom0, with_parameters
 
 
+@with_parameters(kw_only=True)
 class ShardedNeighbors(BaseEstimator):
     """Exact nearest neighbours among binary codes that no single machine holds.
 
@@ -65,18 +68,10 @@ class ShardedNeighbors(BaseEstimator):
     (array([[0, 1]], dtype=int32), array([[199, 135]]))
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "radius": [Interval(Integral, 0, None, closed="left")],
-        "packed": ["boolean"],
-        "n_jobs": [None, Integral],
-    }
-
-    def __init__(self, n_neighbors=5, *, radius=2, packed=True, n_jobs=1) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.packed = packed
-        self.n_jobs = n_jobs
+    n_neighbors: Count = field(default=5, kw_only=False)
+    radius: CountFrom0 = 2
+    packed: bool = True
+    n_jobs: Annotated[int, Integral] | None = 1
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:
@@ -162,10 +157,10 @@ class ShardedNeighbors(BaseEstimator):
         answers = [search(*placed, X, k) for placed in self._placed_shards()]
         while len(answers) > 1:
             answers = [merge(answers[i : i + 8], k) for i in range(0, len(answers), 8)]
-        found = distances, positions = dask.compute(answers[0])[0]
+        answer = distances, positions = dask.compute(answers[0])[0]
         if radius is not None:
-            found = nearest_within(*found, k, radius)
-            distances, positions = map(object_array, found)
+            answer = nearest_within(*answer, k, radius)
+            distances, positions = map(object_array, answer)
         return (distances, positions) if return_distance else positions
 
     def radius_neighbors(self, X, radius=None, return_distance=True) -> Any:
@@ -198,8 +193,8 @@ class ShardedNeighbors(BaseEstimator):
         answers = dask.compute(*tasks)
         distances, positions = np.empty((2, len(X)), dtype=object)
         for query in range(len(X)):
-            near = np.concatenate([found[query] for found, _ in answers])
-            places = np.concatenate([found[query] for _, found in answers])
+            near = np.concatenate([part[query] for part, _ in answers])
+            places = np.concatenate([part[query] for _, part in answers])
             order = np.argsort(near, kind="stable")  # shards are in order of positions
             distances[query], positions[query] = near[order], places[order]
         return (distances, positions) if return_distance else positions
@@ -253,4 +248,4 @@ def _merge(answers, k):
 
 def _within(shard, start, X, radius):
     distances, positions = shard.radius_neighbors(X, radius)
-    return list(distances), [found + start for found in positions]
+    return list(distances), [places + start for places in positions]

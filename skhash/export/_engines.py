@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skhash.export._bytes import reverse_bits
+from skhash.codes import check_packed
 from skhash.export._source import read_source, whole_ids
 from skhash.utils.late import import_extra
 
@@ -150,3 +150,35 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
             f"INSERT INTO {table}(id, code) VALUES (?, vec_bit(?))",
             zip(ids.tolist(), blobs, strict=True),
         )
+
+
+_REVERSED = np.packbits(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
+    axis=1,
+)[:, 0]
+
+
+def reverse_bits(packed) -> np.ndarray:
+    """Reverse the order of the bits in each byte.
+
+    The packed codes of skhash have the first bit highest, as NumPy, PostgreSQL, Vespa
+    and Elasticsearch do; faiss's encoders and sqlite-vec have it lowest. Distances do
+    not depend on it, as long as both sides have the same order.
+
+    Parameters
+    ----------
+    packed : array-like of shape (n_samples, n_bytes), uint8
+
+    Returns
+    -------
+    reversed : ndarray of shape (n_samples, n_bytes), uint8
+        Reversed twice, they are as before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.export import reverse_bits
+    >>> reverse_bits(np.array([[0b00101011]], dtype=np.uint8)) == 0b11010100
+    array([[ True]])
+    """
+    return _REVERSED[check_packed(packed)]

@@ -26,7 +26,8 @@ from skhash.gradients._straight_through import (
     MeanField,
     StraightThrough,
 )
-from skhash.gradients.report import GradientReport, gradient_report
+from skhash.gradients.report._result import GradientReport
+from skhash.gradients.report._run import gradient_report
 
 __all__ = [
     "ADF",
@@ -83,7 +84,7 @@ ALL_GRADIENTS = GRADIENTS | NETWORK_GRADIENTS
 
 
 def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
-    """Return a fresh estimator of a name, or a clone of the estimator itself.
+    """Return a fresh fresh of a name, or a clone of the fresh itself.
 
     Parameters
     ----------
@@ -104,18 +105,18 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     >>> resolve_gradient("st_gumbel")
     STGumbel()
     """
-    found = _fresh(gradient, GRADIENTS, parameter)
-    if isinstance(found, NetworkGradient):
+    fresh = _fresh(gradient, GRADIENTS, parameter)
+    if isinstance(fresh, NetworkGradient):
         raise TypeError(
-            f"{parameter}={found!r} works on the layers of a stochastic binary "
-            f"network, and {type(found).__name__} has no `surrogate` for the units "
+            f"{parameter}={fresh!r} works on the layers of a stochastic binary "
+            f"network, and {type(fresh).__name__} has no `surrogate` for the units "
             "of one layer; take LocalExpectation ('local_expectation') or ZGR ('zgr')."
         )
-    return found
+    return fresh
 
 
 def resolve_network_gradient(gradient) -> NetworkGradient:
-    """Return an estimator of whole networks from one of any reach.
+    """Return an fresh of whole networks from one of any reach.
 
     Parameters
     ----------
@@ -136,19 +137,19 @@ def resolve_network_gradient(gradient) -> NetworkGradient:
     >>> resolve_network_gradient("zgr")
     LayerwiseNetwork(gradient=ZGR())
     """
-    found = _fresh(gradient, ALL_GRADIENTS, "gradient")
-    if isinstance(found, Exact):
+    fresh = _fresh(gradient, ALL_GRADIENTS, "gradient")
+    if isinstance(fresh, Exact):
         raise TypeError(
-            f"{found!r} enumerates the states of one layer, and has no way through "
+            f"{fresh!r} enumerates the states of one layer, and has no way through "
             "the layers above; take ExactNetwork ('exact_network')."
         )
-    if isinstance(found, LayerwiseGradient):
-        return LayerwiseNetwork(require_layerwise(found, "A network"))
-    return found if isinstance(found, NetworkGradient) else FunctionwiseNetwork(found)
+    if isinstance(fresh, LayerwiseGradient):
+        return LayerwiseNetwork(require_layerwise(fresh, "A network"))
+    return fresh if isinstance(fresh, NetworkGradient) else FunctionwiseNetwork(fresh)
 
 
 def _fresh(gradient, names, parameter):
-    """Return an estimator of a name, or a clone; the error tells the names."""
+    """Return an fresh of a name, or a clone; the error tells the names."""
     if isinstance(gradient, GradientEstimator | NetworkGradient):
         return clone(gradient)
     if not isinstance(gradient, str) or gradient not in ALL_GRADIENTS:

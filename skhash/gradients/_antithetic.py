@@ -11,9 +11,10 @@ from skhash.gradients._base import (
     evaluate_samples,
     uniform_like,
 )
-from skhash.utils.ranges import COUNT
+from skhash.utils.parameters import Count, with_parameters
 
 
+@with_parameters()
 class _Antithetic(GradientEstimator):
     """Base of estimators from two states that share their uniform noise.
 
@@ -21,10 +22,7 @@ class _Antithetic(GradientEstimator):
     the logits of other noise.
     """
 
-    _parameter_constraints: dict = {"n_samples": COUNT}
-
-    def __init__(self, n_samples=1) -> None:
-        self.n_samples = n_samples
+    n_samples: Count = 1
 
     @abstractmethod
     def _factor(self, uniform, first, second, log_odds):

@@ -4,7 +4,7 @@ import torch
 
 from skhash.gradients._network import NetworkGradient
 
-# A matrix between two layers of so many units has 2^24 entries.
+# A matrix between two layers of 12 units has 2^24 entries.
 MAX_UNITS = 12
 
 

@@ -9,7 +9,7 @@ from skhash.gradients._base import (
     attach_gradient,
     uniform_like,
 )
-from skhash.utils.ranges import COUNT
+from skhash.utils.parameters import Count, with_parameters
 
 # How many flips of every row are evaluated at a time, which bounds the memory.
 FLIPS_AT_ONCE = 16
@@ -41,6 +41,7 @@ def flip_differences(loss, values, losses, flips, units):
     return torch.cat(differences).movedim(0, -1)
 
 
+@with_parameters()
 class LocalExpectation(GradientEstimator):
     r"""Local expectation (RAM, GO): each unit is averaged out, the others drawn.
 
@@ -84,10 +85,7 @@ class LocalExpectation(GradientEstimator):
     True
     """
 
-    _parameter_constraints: dict = {"n_flips": [*COUNT, None]}
-
-    def __init__(self, n_flips=None) -> None:
-        self.n_flips = n_flips
+    n_flips: Count | None = None
 
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None

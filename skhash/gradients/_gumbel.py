@@ -4,12 +4,13 @@ import torch
 
 from skhash.gradients._base import UNITS, LayerwiseGradient
 from skhash.noise import Logistic
-from skhash.utils.ranges import POSITIVE
+from skhash.utils.parameters import Positive, with_parameters
 
 # The difference of two Gumbel variables: P(z < l) = sigmoid(l).
 GUMBEL_DIFFERENCE = Logistic(scale=2)
 
 
+@with_parameters()
 class GumbelSoftmax(LayerwiseGradient):
     r"""Gumbel-softmax (Concrete) units: values between low and high.
 
@@ -63,10 +64,7 @@ class GumbelSoftmax(LayerwiseGradient):
     True
     """
 
-    _parameter_constraints: dict = {"temperature": POSITIVE}
-
-    def __init__(self, temperature=1.0) -> None:
-        self.temperature = temperature
+    temperature: Positive = 1.0
 
     def sample(self, logits, generator=None, *, units=UNITS):
         margin = self._margin(logits, generator, units)

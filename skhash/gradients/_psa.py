@@ -6,12 +6,13 @@ from torch.autograd import Function
 from skhash.gradients._base import attach_slope
 from skhash.gradients._network import NetworkGradient, multi_sample_bound
 from skhash.gradients._psa_backends import choose_backend
-from skhash.utils.ranges import NOT_NEGATIVE, PROPER_SHARE
+from skhash.utils.parameters import NotNegative, ProperShare, with_parameters
 
 # How many outputs of flipped states the head makes at a time.
 FLIPS_AT_ONCE = 2**22
 
 
+@with_parameters()
 class PSA(NetworkGradient):
     r"""Path sample-analytic gradient: each unit's flip, analytically to the next layer.
 
@@ -106,16 +107,9 @@ class PSA(NetworkGradient):
     torch.Size([3, 4])
     """
 
-    _parameter_constraints: dict = {
-        "enhanced": ["boolean"],
-        "gamma": [*NOT_NEGATIVE, None],
-        "tolerance": PROPER_SHARE,
-    }
-
-    def __init__(self, enhanced=False, gamma=None, tolerance=1e-3) -> None:
-        self.enhanced = enhanced
-        self.gamma = gamma
-        self.tolerance = tolerance
+    enhanced: bool = False
+    gamma: NotNegative | None = None
+    tolerance: ProperShare = 0.001
 
     def network_surrogate(
         self, loss, network, X, generator=None, *, n_samples=1, rows=None

@@ -25,7 +25,7 @@ MAX_DEGREE = 64
 
 
 def direct(layer, x, logits, gradient):
-    """Evaluate F at every flip, some units at a time."""
+    """Evaluate F at every flip, a few units at a time."""
     here = gradient * layer.units.noise.cdf(logits)
     return _to_inputs(layer, here) - _sum_at_flips(layer, x, logits, gradient)
 
@@ -52,7 +52,7 @@ def chebyshev(layer, x, logits, gradient, degree):
 
 
 def _interpolated(layer, x, logits, gradient, largest, powers):
-    """Apply `chebyshev` to some rows, given T_r of the weights."""
+    """Apply `chebyshev` to these rows, given T_r of the weights."""
     a, g = layer.outputs(logits), layer.outputs(gradient)
     nodes = torch.arange(len(powers), dtype=torch.float64)
     angles = (nodes + 0.5) * (math.pi / len(nodes))
@@ -159,8 +159,8 @@ def _sum_at_flips(layer, x, logits, gradient):
             values = images[window][:, None]
             shifts = weight[:, :, row, column, None, None]
             units = zip(*(t.split(chunk, dim=1) for t in (a, g)), strict=True)
-            for (own, factor), shift in zip(units, shifts.split(chunk), strict=True):
-                p = cdf(own[:, :, None] - shift * values)
+            for (block, factor), shift in zip(units, shifts.split(chunk), strict=True):
+                p = cdf(block[:, :, None] - shift * values)
                 sums[window] += p.mul_(factor[:, :, None]).sum(dim=1)
     border = layer.padding
     sums = sums[..., border : sums.shape[2] - border, border : sums.shape[3] - border]

@@ -1,6 +1,6 @@
 """Score-function estimators: the loss times the derivative of the log probability."""
 
-from numbers import Real
+from typing import Literal
 
 import torch
 
@@ -10,10 +10,10 @@ from skhash.gradients._base import (
     attach_gradient,
     evaluate_samples,
 )
-from skhash.utils._sklearn import Interval, StrOptions
-from skhash.utils.ranges import COUNT_FROM_2, SHARE
+from skhash.utils.parameters import CountFrom2, Finite, Share, with_parameters
 
 
+@with_parameters()
 class Reinforce(GradientEstimator):
     r"""REINFORCE: the loss less a baseline, times the score.
 
@@ -63,18 +63,8 @@ class Reinforce(GradientEstimator):
     tensor([1., 0., 1., 0., 1.])
     """
 
-    _parameter_constraints: dict = {
-        "baseline": [
-            StrOptions({"batch", "row"}),
-            Interval(Real, None, None, closed="neither"),
-            None,
-        ],
-        "decay": SHARE,
-    }
-
-    def __init__(self, baseline="batch", decay=0.9) -> None:
-        self.baseline = baseline
-        self.decay = decay
+    baseline: Literal["batch", "row"] | Finite | None = "batch"
+    decay: Share = 0.9
 
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
@@ -176,6 +166,7 @@ class MuProp(Reinforce):
         return attach_gradient(losses, logits, gradient)
 
 
+@with_parameters()
 class ReinforceLOO(GradientEstimator):
     r"""REINFORCE with the other samples as baseline: leave one out.
 
@@ -209,10 +200,7 @@ class ReinforceLOO(GradientEstimator):
     True
     """
 
-    _parameter_constraints: dict = {"n_samples": COUNT_FROM_2}
-
-    def __init__(self, n_samples=2) -> None:
-        self.n_samples = n_samples
+    n_samples: CountFrom2 = 2
 
     def surrogate(
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None

@@ -1,9 +1,12 @@
 """Straight-through estimators: drawn values with a slope attached."""
 
+from typing import Literal
+
 from skhash.gradients._base import UNITS, LayerwiseGradient, attach_slope
-from skhash.utils._sklearn import StrOptions
+from skhash.utils.parameters import with_parameters
 
 
+@with_parameters()
 class StraightThrough(LayerwiseGradient):
     r"""Straight-through: a drawn value has the derivative of its mean.
 
@@ -60,10 +63,7 @@ class StraightThrough(LayerwiseGradient):
     tensor([0.5000, 0.5000])
     """
 
-    _parameter_constraints: dict = {"debias": [StrOptions({"quadratic"}), None]}
-
-    def __init__(self, debias=None) -> None:
-        self.debias = debias
+    debias: Literal["quadratic"] | None = None
 
     @property
     def needs_curvature(self):

@@ -1,6 +1,7 @@
 """The binary autoencoder, trained by the method of auxiliary coordinates."""
 
-from numbers import Integral, Real
+from numbers import Real
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import minimize
@@ -17,13 +18,16 @@ from skhash.quantization._codebook import (
 from skhash.quantization._descent import BlockDescent, enumerate_codes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks
+from skhash.utils.late import torch
+from skhash.utils.parameters import Count, Positive, ProperShare, with_parameters
 from skhash.utils.torch import resolve_device, threads_that_pay
 
-# Up to so many bits, trying all codes of a row costs about as much as descent.
+# Up to 10 bits, trying all codes of a row costs about as much as descent.
 MAX_EXACT_BITS = 10
 SVM_STEPS = 20
 
 
+@with_parameters(kw_only=True)
 class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     r"""Binary autoencoder: a linear hash whose codes decode linearly, trained exactly.
 
@@ -128,42 +132,17 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     True
     """
 
+    penalty: Positive = 0.01
+    penalty_growth: Annotated[float, Interval(Real, 1, None, closed="left")] = 2.0
+    hinge_weight: Positive = 0.01
+    max_iter: Count = 20
+    validation_fraction: ProperShare | None = None
+
     _saved = {
         "objective_": Plain(np.ndarray),
         "errors_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "penalty": [Interval(Real, 0, None, closed="neither")],
-        "penalty_growth": [Interval(Real, 1, None, closed="left")],
-        "hinge_weight": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        penalty=0.01,
-        penalty_growth=2.0,
-        hinge_weight=0.01,
-        max_iter=20,
-        validation_fraction=None,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.penalty = penalty
-        self.penalty_growth = penalty_growth
-        self.hinge_weight = hinge_weight
-        self.max_iter = max_iter
-        self.validation_fraction = validation_fraction
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "BinaryAutoencoderHash")
@@ -244,16 +223,16 @@ def z_step(X, bits, codebook, offset, hashed, penalty) -> np.ndarray:
     -------
     bits : ndarray of shape (n_samples, n_bits), uint8
     """
-    descent, found = BlockDescent(codebook, bits.shape[1]), bits.copy()
+    descent, codes = BlockDescent(codebook, bits.shape[1]), bits.copy()
     codewords = codebook.astype(np.float64)
     for rows, chunk in dense_chunks(X):
-        centered, own = chunk - offset, hashed[rows]
+        centered, near = chunk - offset, hashed[rows]
         if bits.shape[1] <= MAX_EXACT_BITS:
-            products = centered @ codewords.T - penalty * (0.5 - own)
-            found[rows] = enumerate_codes(products, codewords @ codewords.T)
+            products = centered @ codewords.T - penalty * (0.5 - near)
+            codes[rows] = enumerate_codes(products, codewords @ codewords.T)
         else:
-            descent.improve(centered, found[rows], own, penalty)
-    return found
+            descent.improve(centered, codes[rows], near, penalty)
+    return codes
 
 
 def penalized_error(X, bits, codebook, offset, hashed, penalty) -> float:
@@ -283,16 +262,12 @@ class SupportVectorMachines:
     """
 
     def __init__(self, X, weight, device):
-        import torch
-
         ones = np.ones((len(X), 1), dtype=np.float32)
         self.rows = torch.from_numpy(np.hstack([X, ones])).to(device)
         self.weight = weight
 
     def predict(self, coef) -> np.ndarray:
         """Return the bits of all rows, (n_samples, n_bits), uint8."""
-        import torch
-
         coef = torch.from_numpy(coef).to(self.rows)
         return (self.rows @ coef > 0).cpu().numpy().astype(np.uint8)
 
@@ -316,9 +291,7 @@ class SupportVectorMachines:
         return np.where(n_wrong < n_wrong_before, fitted, coef)
 
     def minimize_hinge(self, bits, coef) -> np.ndarray:
-        """Return the coefficients after so many steps of L-BFGS, all bits at once."""
-        import torch
-
+        """Return the coefficients after 20 steps of L-BFGS, of all bits at once."""
         signs = torch.from_numpy(bits).to(self.rows).mul_(2).sub_(1)
 
         def value_and_gradient(flat):

@@ -1,16 +1,15 @@
 """Iterative quantization."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.numerics._rotation import fit_itq_rotation, random_rotation
 from skhash.persistence.schema import Plain, reals, wholes
-from skhash.utils._sklearn import Interval
+from skhash.utils.parameters import Count, with_parameters
 
 
+@with_parameters(kw_only=True)
 class ITQHash(LinearLogitsMixin, BaseHasher):
     """Iterative quantization: principal components, rotated to lie near their signs.
 
@@ -78,40 +77,23 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
     True
     """
 
+    max_iter: Count = 50
+
     _saved = {
         "objective_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
         "rotation_": reals("n_bits", "n_bits"),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        max_iter=50,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "ITQHash")
-        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
-        self.mean_ = found.mean
-        start = random_rotation(self.n_bits, found.generator)
+        principal = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_ = principal.mean
+        start = random_rotation(self.n_bits, principal.generator)
         rotation, self.objective_ = fit_itq_rotation(
-            found.projected(), start, self.max_iter
+            principal.projected(), start, self.max_iter
         )
         self.n_iter_ = len(self.objective_)
         self.rotation_ = rotation.numpy()
-        self.components_ = (self.rotation_.T @ found.axes).astype(np.float32)
+        self.components_ = (self.rotation_.T @ principal.axes).astype(np.float32)
         self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)

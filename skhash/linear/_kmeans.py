@@ -1,6 +1,7 @@
 """K-means hashing."""
 
-from numbers import Integral, Real
+from numbers import Integral
+from typing import Annotated
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,14 +11,18 @@ from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
+from skhash.utils.late import torch
+from skhash.utils.parameters import Count, NotNegative, with_parameters
 from skhash.utils.torch import widest_float
 
 # Steps of the centres after each assignment. More of them lower the objective faster,
 # but its value after 50 assignments by less than a thousandth.
 CENTER_STEPS = 10
 MAX_SUBSPACE_BITS = 12  # 4096 centres
+SubspaceBits = Annotated[int, Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")]
 
 
+@with_parameters(kw_only=True)
 class KMeansHash(LinearLogitsMixin, BaseHasher):
     r"""K-means hashing: codes of centres whose distances follow the Hamming distance.
 
@@ -124,6 +129,10 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
     (64, 64)
     """
 
+    subspace_bits: SubspaceBits = 4
+    affinity_weight: NotNegative = 10.0
+    max_iter: Count = 50
+
     _saved = {
         "components_": reals("n_centers", "n_features"),
         "intercept_": reals("n_centers"),
@@ -131,45 +140,20 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         "objective_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "subspace_bits": [Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="both")],
-        "affinity_weight": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        subspace_bits=4,
-        affinity_weight=10.0,
-        max_iter=50,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.subspace_bits = subspace_bits
-        self.affinity_weight = affinity_weight
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "KMeansHash")
-        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
-        self.mean_, projected = found.mean, found.projected()
+        principal = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_, projected = principal.mean, principal.projected()
         starts = np.arange(0, self.n_bits, self.subspace_bits)
         self.subspace_bits_ = np.minimum(self.n_bits - starts, self.subspace_bits)
         variances = projected.square().mean(dim=0).cpu().numpy()
         centers, objectives = [], []
-        for own in balanced_subspaces(variances, self.subspace_bits_):
+        for columns in balanced_subspaces(variances, self.subspace_bits_):
             cells, objective = affinity_kmeans(
-                projected[:, own], self.affinity_weight, self.max_iter
+                projected[:, columns], self.affinity_weight, self.max_iter
             )
-            centers.append(cells @ found.axes[own])
+            centers.append(cells @ principal.axes[columns])
             objectives.append(objective)
         self.components_ = np.concatenate(centers).astype(np.float32)
         sizes = np.square(self.components_.astype(np.float64)).sum(axis=1)
@@ -191,11 +175,11 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
             scores = super()._logits(X[rows])
             bit = center = 0
             for n_bits in self.subspace_bits_:
-                own = scores[:, center : center + 2**n_bits]
+                similarities = scores[:, center : center + 2**n_bits]
                 for lower in range(n_bits):
                     # All codes by (higher bits, this bit, lower bits).
-                    shape = len(own), 2 ** (n_bits - 1 - lower), 2, 2**lower
-                    largest = own.reshape(shape).max(axis=(1, 3))
+                    shape = len(similarities), 2 ** (n_bits - 1 - lower), 2, 2**lower
+                    largest = similarities.reshape(shape).max(axis=(1, 3))
                     logits[rows, bit] = largest[:, 1] - largest[:, 0]
                     bit += 1
                 center += 2**n_bits
@@ -261,8 +245,6 @@ def affinity_kmeans(rows, weight: float, max_iter: int):
     objective : ndarray of shape (n_iter, 2), float64
         Quantization error and affinity error.
     """
-    import torch
-
     codes = corners(rows.shape[1])
     dtype = widest_float(rows.device)
     half_edge = rows.abs().mean(dtype=dtype).item()
@@ -298,8 +280,6 @@ def assign(rows, centers):
     counts : ndarray of shape (n_centers,), float64
     sums : ndarray of shape (n_centers, n_columns), float64
     """
-    import torch
-
     points = torch.from_numpy(centers).to(rows)
     offsets = points.square().sum(dim=1) / 2
     numbers = torch.arange(len(points), device=rows.device)

@@ -1,13 +1,16 @@
 """Signs of principal components."""
 
+from typing import Literal
+
 import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.numerics._rotation import random_rotation
-from skhash.utils._sklearn import StrOptions
+from skhash.utils.parameters import with_parameters
 
 
+@with_parameters(kw_only=True)
 class PCAHash(LinearLogitsMixin, BaseHasher):
     """Signs of the leading principal components.
 
@@ -64,31 +67,13 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     ((1797, 8), dtype('uint8'))
     """
 
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "rotation": [StrOptions({"random"}), None],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        rotation=None,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.rotation = rotation
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
+    rotation: Literal["random"] | None = None
 
     def _fit_codes(self, X, y, random_state):
         check_enough_columns(X, self.n_bits, "PCAHash")
-        found = PrincipalAxes(X, self.n_bits, self.device, random_state)
-        self.mean_, axes = found.mean, found.axes
+        principal = PrincipalAxes(X, self.n_bits, self.device, random_state)
+        self.mean_, axes = principal.mean, principal.axes
         if self.rotation == "random":
-            axes = random_rotation(self.n_bits, found.generator).numpy().T @ axes
+            axes = random_rotation(self.n_bits, principal.generator).numpy().T @ axes
         self.components_ = axes.astype(np.float32)
         self.intercept_ = np.zeros(self.n_bits, dtype=np.float32)

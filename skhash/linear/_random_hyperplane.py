@@ -4,8 +4,10 @@ import numpy as np
 
 from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.numerics._projection import column_means
+from skhash.utils.parameters import with_parameters
 
 
+@with_parameters(kw_only=True)
 class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     """Signs of random projections.
 
@@ -61,25 +63,7 @@ class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
     ((1797, 16), dtype('uint8'))
     """
 
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "center": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        center=True,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.center = center
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
+    center: bool = True
 
     def _fit_codes(self, X, y, random_state):
         n_features = X.shape[1]

@@ -1,14 +1,15 @@
 """Scalable graph hashing."""
 
-from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
-from skhash.utils._sklearn import Interval, StrOptions
 from skhash.utils.chunks import dense_chunks, row_chunks
+from skhash.utils.late import torch
+from skhash.utils.parameters import Count, Positive, with_parameters
 from skhash.utils.torch import resolve_device
 
 # Added to the scatter of the features, as a share of its mean diagonal entry, so that
@@ -16,6 +17,7 @@ from skhash.utils.torch import resolve_device
 RIDGE = 1e-6
 
 
+@with_parameters(kw_only=True)
 class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     r"""Scalable graph hashing: codes whose products follow similarities of all pairs.
 
@@ -107,31 +109,9 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     ((1797, 16), dtype('uint8'))
     """
 
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "n_anchors": [Interval(Integral, 1, None, closed="left")],
-        "similarity_width": [Interval(Real, 0, None, closed="neither")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        n_anchors=300,
-        similarity_width=2.0,
-        gamma="auto",
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.similarity_width = similarity_width
-        self.gamma = gamma
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
+    n_anchors: Count = 300
+    similarity_width: Positive = 2.0
+    gamma: Positive | Literal["auto"] = "auto"
 
     def _fit_codes(self, X, y, random_state):
         device = resolve_device(self.device)
@@ -223,8 +203,6 @@ def learn_directions(features, similarity, order, device) -> np.ndarray:
     directions : ndarray of shape (n_bits, n_features), float64
         Of length 1.
     """
-    import torch
-
     features = torch.from_numpy(features).to(device)
     n_bits, size = order.max() + 1, features.shape[1]
     residual = similarity.copy()

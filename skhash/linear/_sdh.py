@@ -1,7 +1,6 @@
 """Supervised discrete hashing."""
 
-from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -9,13 +8,15 @@ from sklearn.utils import check_consistent_length
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.persistence.schema import Plain, labels, reals, wholes
-from skhash.utils._sklearn import Interval, StrOptions
+from skhash.utils.late import torch
+from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device, widest_float
 
 MAX_SWEEPS = 10
 
 
+@with_parameters(kw_only=True)
 class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     r"""Supervised discrete hashing: codes that classify linearly, found bit by bit.
 
@@ -121,49 +122,20 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     True
     """
 
+    n_anchors: Count = 1000
+    gamma: Positive | Literal["auto"] = "auto"
+    class_ridge: Positive = 1.0
+    projection_weight: NotNegative = 1e-5
+    projection_ridge: Positive = 0.01
+    max_iter: Count = 5
+    tol: NotNegative = 1e-5
+
     _saved = {
         "classes_": labels("n_classes"),
         "class_coef_": reals("n_bits", "n_classes"),
         "objective_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "n_anchors": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "class_ridge": [Interval(Real, 0, None, closed="neither")],
-        "projection_weight": [Interval(Real, 0, None, closed="left")],
-        "projection_ridge": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        n_anchors=1000,
-        gamma="auto",
-        class_ridge=1.0,
-        projection_weight=1e-5,
-        projection_ridge=1e-2,
-        max_iter=5,
-        tol=1e-5,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.gamma = gamma
-        self.class_ridge = class_ridge
-        self.projection_weight = projection_weight
-        self.projection_ridge = projection_ridge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _validate_targets(self, X, y):
         """Return the indicator of the classes, float64, and set ``classes_``."""
@@ -174,8 +146,6 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         return codes.astype(np.float64)
 
     def _fit_codes(self, X, y, random_state):
-        import torch
-
         check_consistent_length(X, y)
         device = resolve_device(self.device)
         if widest_float(device) != torch.float64:
@@ -191,7 +161,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         features = np.ones((X.shape[0], len(rows) + 1))
         np.exp(-self.gamma_ * squares, out=features[:, :-1])
 
-        tensors = (torch.from_numpy(one).to(device) for one in (features, y, signs))
+        tensors = (torch.from_numpy(array).to(device) for array in (features, y, signs))
         ridges = self.class_ridge, self.projection_weight, self.projection_ridge
         projection, class_coef, self.objective_ = fit_discrete_codes(
             *tensors, Weights(*ridges), self.max_iter, self.tol
@@ -248,8 +218,6 @@ def fit_discrete_codes(features, classes, codes, weights, max_iter, tol):
     objective : ndarray of shape (n_iter,), float64
         At the end of each iteration, with the best W and P for its codes.
     """
-    import torch
-
     from skhash.losses._discrete import discrete_codes, ridge_classifier
 
     gram = features.T @ features

@@ -1,6 +1,7 @@
 """Spectral hashing."""
 
 from numbers import Real
+from typing import Annotated
 
 import numpy as np
 
@@ -8,8 +9,10 @@ from skhash.base import BaseHasher, LinearLogitsMixin
 from skhash.numerics._projection import PrincipalAxes
 from skhash.persistence.schema import wholes
 from skhash.utils._sklearn import Interval
+from skhash.utils.parameters import with_parameters
 
 
+@with_parameters(kw_only=True)
 class SpectralHash(LinearLogitsMixin, BaseHasher):
     r"""Spectral hashing: sines along the principal axes, as if data filled a box.
 
@@ -88,31 +91,14 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
            [1, 1, 0, 0, 0, 0, 1, 1]], dtype=uint8)
     """
 
-    _saved = {"axes_": wholes("n_bits", low=0), "modes_": wholes("n_bits", low=1)}
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "trim": [Interval(Real, 0, 0.5, closed="left")],
-    }
+    trim: Annotated[float, Interval(Real, 0, 0.5, closed="left")] = 0.003
 
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        trim=0.003,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.trim = trim
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
+    _saved = {"axes_": wholes("n_bits", low=0), "modes_": wholes("n_bits", low=1)}
 
     def _fit_codes(self, X, y, random_state):
         n_axes = min(self.n_bits, *X.shape)
-        found = PrincipalAxes(X, n_axes, self.device, random_state)
-        self.mean_, projected = found.mean, found.projected().cpu().numpy()
+        principal = PrincipalAxes(X, n_axes, self.device, random_state)
+        self.mean_, projected = principal.mean, principal.projected().cpu().numpy()
         ends = np.quantile(projected, [self.trim, 1 - self.trim], axis=0)
         low, high = ends.astype(np.float64)
         if not (high > low).any():
@@ -122,7 +108,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
             )
         self.axes_, self.modes_ = smoothest_modes(high - low, self.n_bits)
         frequencies = np.pi * self.modes_ / (high - low)[self.axes_]
-        self.components_ = (frequencies[:, None] * found.axes[self.axes_]).astype(
+        self.components_ = (frequencies[:, None] * principal.axes[self.axes_]).astype(
             np.float32
         )
         self.intercept_ = (-frequencies * low[self.axes_]).astype(np.float32)

@@ -1,17 +1,16 @@
 """Spherical hashing."""
 
-from numbers import Integral
-
 import numpy as np
 
 from skhash.base import BaseHasher, FittedBitsMixin
 from skhash.linear._anchors import squared_distances
 from skhash.numerics._projection import centered_chunks, column_means
 from skhash.persistence.schema import Plain, reals, wholes
-from skhash.utils._sklearn import Interval
+from skhash.utils.late import torch
+from skhash.utils.parameters import CountFrom0, with_parameters
 from skhash.utils.torch import resolve_device
 
-# A pivot starts at the mean of so many rows.
+# A pivot starts at the mean of this number of rows.
 ROWS_A_PIVOT = 5
 # Rows that pivots are moved by. Drawn from more, they tell an overlap of a quarter with
 # a standard error of 1.2 % of it, far below what is tolerated.
@@ -19,13 +18,14 @@ MAX_ROWS = 20_000
 # Of float32 squared distances, as a share of their mean.
 ROUNDING = 1e-5
 # Where many rows are equal no moves settle, and pivots run away from the data. They are
-# stopped where one is so many times further from the mean than the farthest row.
+# stopped where one is 10 times further from the mean than the farthest row.
 REACH = 10
 # Iteration ends where overlaps of two balls miss n / 4 by no more than this share of
 # n / 4, on average and by their standard deviation (section 3.3 of the paper).
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15
 
 
+@with_parameters(kw_only=True)
 class SphericalHash(FittedBitsMixin, BaseHasher):
     r"""Spherical hashing: a bit says whether a vector lies inside a ball.
 
@@ -109,6 +109,8 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     array([500, 500, 500, 500], dtype=uint64)
     """
 
+    max_iter: CountFrom0 = 100
+
     _saved = {
         "mean_": reals("n_features"),
         "pivots_": reals("n_bits", "n_features"),
@@ -116,27 +118,8 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
         "imbalance_": Plain(np.ndarray),
         "n_iter_": wholes(low=0),
     }
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-    }
 
     _learned = "pivots_"
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        max_iter=100,
-        normalize=False,
-        device="auto",
-        random_state=None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.max_iter = max_iter
-        self.normalize = normalize
-        self.device = device
-        self.random_state = random_state
 
     def _fit_codes(self, X, y, random_state):
         device = resolve_device(self.device)
@@ -166,7 +149,7 @@ def some_rows(X, random_state):
 
 
 def means_of_some_rows(X, mean, n_pivots: int, random_state) -> np.ndarray:
-    """Return pivots, less `mean`: each the mean of some rows, drawn for it."""
+    """Return pivots, less `mean`: each the mean of rows drawn for it."""
     n_rows = min(ROWS_A_PIVOT, X.shape[0])
     pivots = np.empty((n_pivots, X.shape[1]))
     for pivot in pivots:
@@ -183,8 +166,6 @@ def products_with(X, mean, pivots, device):
     products : tensor of shape (n_pivots, n_samples), float32
     squares : tensor of shape (n_samples,), float32
     """
-    import torch
-
     weights = torch.from_numpy(pivots).to(device, torch.float32)
     products = torch.empty(len(pivots), X.shape[0], device=device)
     squares = torch.empty(X.shape[0], device=device)
@@ -241,8 +222,6 @@ def spread_pivots(products, squares, gram, max_iter: int):
 
 def shared_rows(products, squares, sizes, mixing) -> np.ndarray:
     """Count the rows in each two balls of half of the rows, as (n, n) float64."""
-    import torch
-
     device, half = products.device, products.shape[1] // 2
     weights = torch.from_numpy(mixing).to(device, torch.float32)
     distances = squares - 2 * weights @ products

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -17,7 +18,13 @@ from skhash.losses._objective import (
     share_label,
 )
 from skhash.utils._sklearn import StrOptions
-from skhash.utils.ranges import COUNT_FROM_0, NOT_NEGATIVE, POSITIVE, SHARE
+from skhash.utils.parameters import (
+    CountFrom0,
+    NotNegative,
+    Positive,
+    Share,
+    with_parameters,
+)
 
 # Cosines are kept so far from 1, where the slope of the angle is infinite.
 COSINE_GAP = 1e-6
@@ -161,6 +168,7 @@ CENTERS = {
 }
 
 
+@with_parameters()
 class OrthoHashLoss(SupervisedLoss):
     r"""Cross-entropy of cosines to fixed centres, with a margin: OrthoHash.
 
@@ -197,20 +205,10 @@ class OrthoHashLoss(SupervisedLoss):
     SupervisedHash(loss=OrthoHashLoss(margin_type='arc'))
     """
 
-    _parameter_constraints: dict = {
-        "centers": [StrOptions({*CENTERS})],
-        "margin": NOT_NEGATIVE,
-        "margin_type": [StrOptions({"arc", "cos"})],
-        "scale": POSITIVE,
-    }
-
-    def __init__(
-        self, centers="hadamard", margin=0.2, margin_type="cos", scale=2.0
-    ) -> None:
-        self.centers = centers
-        self.margin = margin
-        self.margin_type = margin_type
-        self.scale = scale
+    centers: Annotated[str, StrOptions({*CENTERS})] = "hadamard"
+    margin: NotNegative = 0.2
+    margin_type: Literal["arc", "cos"] = "cos"
+    scale: Positive = 2.0
 
     def objective(self, training):
         return _OrthoHashObjective(self, training)
@@ -243,6 +241,7 @@ class _OrthoHashObjective(CenterObjective):
         return mean_where(losses, n_labels > 0)
 
 
+@with_parameters()
 class CSQLoss(SupervisedLoss):
     r"""Binary cross-entropy to centres: central similarity quantization (CSQ).
 
@@ -279,14 +278,8 @@ class CSQLoss(SupervisedLoss):
     SupervisedHash(loss=CSQLoss(quantization_weight=0.1))
     """
 
-    _parameter_constraints: dict = {
-        "centers": [StrOptions({*CENTERS})],
-        "quantization_weight": NOT_NEGATIVE,
-    }
-
-    def __init__(self, centers="hadamard", quantization_weight=1e-4) -> None:
-        self.centers = centers
-        self.quantization_weight = quantization_weight
+    centers: Annotated[str, StrOptions({*CENTERS})] = "hadamard"
+    quantization_weight: NotNegative = 1e-4
 
     def objective(self, training):
         return _CSQObjective(self, training)
@@ -307,6 +300,7 @@ class _CSQObjective(CenterObjective):
         return mean_where(losses, indicator.any(dim=1))
 
 
+@with_parameters()
 class MDSHCLoss(SupervisedLoss):
     r"""Cross-entropy to separated centres, and pairs: MDSHC.
 
@@ -355,27 +349,11 @@ class MDSHCLoss(SupervisedLoss):
     SupervisedHash(loss=MDSHCLoss(pair_epoch=2))
     """
 
-    _parameter_constraints: dict = {
-        "centers": [StrOptions({*CENTERS})],
-        "pair_weight": NOT_NEGATIVE,
-        "pair_epoch": COUNT_FROM_0,
-        "momentum": SHARE,
-        "quantization_weight": NOT_NEGATIVE,
-    }
-
-    def __init__(
-        self,
-        centers="distance",
-        pair_weight=1.0,
-        pair_epoch=9,
-        momentum=0.9,
-        quantization_weight=0.1,
-    ) -> None:
-        self.centers = centers
-        self.pair_weight = pair_weight
-        self.pair_epoch = pair_epoch
-        self.momentum = momentum
-        self.quantization_weight = quantization_weight
+    centers: Annotated[str, StrOptions({*CENTERS})] = "distance"
+    pair_weight: NotNegative = 1.0
+    pair_epoch: CountFrom0 = 9
+    momentum: Share = 0.9
+    quantization_weight: NotNegative = 0.1
 
     def objective(self, training):
         return _MDSHCObjective(self, training)
@@ -413,10 +391,10 @@ class _MDSHCObjective(CenterObjective):
         (encoder,) = self.encoder
         follower, step = self.follower, 1 - self.loss.momentum
         pairs = zip(follower.parameters(), encoder.parameters(), strict=True)
-        for own, leading in pairs:
-            own.lerp_(leading, step)
-        for own, leading in zip(follower.buffers(), encoder.buffers(), strict=True):
-            own.copy_(leading)
+        for old, new in pairs:
+            old.lerp_(new, step)
+        for old, new in zip(follower.buffers(), encoder.buffers(), strict=True):
+            old.copy_(new)
 
     def _pair_loss(self, outputs, labels, rows, X):
         if self.remembers:

@@ -1,5 +1,7 @@
 """Deep supervised discrete hashing: codes that are solved for, beside a network."""
 
+from typing import Literal
+
 import torch
 
 from skhash.losses._objective import (
@@ -9,9 +11,10 @@ from skhash.losses._objective import (
     pairwise_likelihood,
     signs_of,
 )
-from skhash.utils.ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
+from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 
 
+@with_parameters()
 class DSDHLoss(SupervisedLoss):
     r"""Likelihood of pairs, and nearness to codes that classify: DSDH.
 
@@ -63,27 +66,11 @@ class DSDHLoss(SupervisedLoss):
     SupervisedHash(loss=DSDHLoss(n_sweeps=3))
     """
 
-    _parameter_constraints: dict = {
-        "quantization_weight": NOT_NEGATIVE,
-        "classification_weight": NOT_NEGATIVE,
-        "ridge": POSITIVE,
-        "n_sweeps": COUNT,
-        "logit_scale": AUTO,
-    }
-
-    def __init__(
-        self,
-        quantization_weight=0.1,
-        classification_weight=1.0,
-        ridge=1.0,
-        n_sweeps=10,
-        logit_scale="auto",
-    ) -> None:
-        self.quantization_weight = quantization_weight
-        self.classification_weight = classification_weight
-        self.ridge = ridge
-        self.n_sweeps = n_sweeps
-        self.logit_scale = logit_scale
+    quantization_weight: NotNegative = 0.1
+    classification_weight: NotNegative = 1.0
+    ridge: Positive = 1.0
+    n_sweeps: Count = 10
+    logit_scale: Positive | Literal["auto"] = "auto"
 
     def objective(self, training):
         return _DSDHObjective(self, training)

@@ -7,13 +7,20 @@ copy u of them, which takes separate steps, lets outputs and copy pull at each o
 import warnings
 from abc import abstractmethod
 from functools import partial
+from typing import Annotated, Literal
 
 import torch
 from sklearn.base import BaseEstimator
 
 from skhash.losses._objective import Objective, SupervisedLoss, pairwise_likelihood
 from skhash.utils._sklearn import StrOptions
-from skhash.utils.ranges import AUTO, COUNT_FROM_0, NOT_NEGATIVE, POSITIVE, SHARE
+from skhash.utils.parameters import (
+    CountFrom0,
+    NotNegative,
+    Positive,
+    Share,
+    with_parameters,
+)
 from skhash.utils.strategies import resolved
 
 # The warning where the dual variable had no part in a fit.
@@ -101,7 +108,7 @@ class CopySolver(Solver):
     _auto_step = 1.0
 
     def update(self, u, v, outputs, w_weight, penalty):
-        """Return the copy u, and the dual variable v, of some rows after a step."""
+        """Return the copy u, and the dual variable v, of these rows after a step."""
         u_step = self._auto_step / penalty if self.u_step == "auto" else self.u_step
         return self._update(u, v, penalty * (u - outputs), u_step, w_weight)
 
@@ -110,6 +117,7 @@ class CopySolver(Solver):
         """Return the new u and v; `force` draws u to the outputs."""
 
 
+@with_parameters()
 class ProxSolver(CopySolver):
     """Steps of u by the proximal map of ``lambda | |u| - 1 |``, without v.
 
@@ -129,17 +137,15 @@ class ProxSolver(CopySolver):
     DualHashLoss(solver=ProxSolver(u_step=0.5))
     """
 
-    _parameter_constraints: dict = {"u_step": AUTO, "weakly_convex": ["boolean"]}
-
-    def __init__(self, u_step="auto", weakly_convex=False) -> None:
-        self.u_step = u_step
-        self.weakly_convex = weakly_convex
+    u_step: Positive | Literal["auto"] = "auto"
+    weakly_convex: bool = False
 
     def _update(self, u, v, force, u_step, w_weight):
         prox = weakly_convex_prox if self.weakly_convex else w_prox
         return prox(u - u_step * force, u_step * w_weight), v
 
 
+@with_parameters()
 class DualSolver(CopySolver):
     """The printed algorithm: the penalty of u by its conjugate, with a dual variable.
 
@@ -166,22 +172,13 @@ class DualSolver(CopySolver):
     DualHashLoss(solver=DualSolver(dual_step=0.5))
     """
 
-    _parameter_constraints: dict = {
-        "u_step": AUTO,
-        "dual_step": POSITIVE,
-        "extrapolation": SHARE,
-        "whole": ["boolean"],
-    }
+    u_step: Positive | Literal["auto"] = "auto"
+    dual_step: Positive = 1.0
+    extrapolation: Share = 1.0
+    whole: bool = False
+
     has_dual = True
     _auto_step = 0.25
-
-    def __init__(
-        self, u_step="auto", dual_step=1.0, extrapolation=1.0, whole=False
-    ) -> None:
-        self.u_step = u_step
-        self.dual_step = dual_step
-        self.extrapolation = extrapolation
-        self.whole = whole
 
     def _update(self, u, v, force, u_step, w_weight):
         force = force + v
@@ -203,6 +200,7 @@ SOLVERS = {
 }
 
 
+@with_parameters()
 class DualHashLoss(SupervisedLoss):
     r"""Likelihood of pairs, and a penalty by a copy of the outputs: DualHash.
 
@@ -283,30 +281,12 @@ class DualHashLoss(SupervisedLoss):
     DualHashLoss(penalty=0.1, solver=DualSolver(u_step=5.0), w_weight=0.1)
     """
 
-    _parameter_constraints: dict = {
-        "solver": [StrOptions({*SOLVERS} - {None}), Solver, None],
-        "w_weight": NOT_NEGATIVE,
-        "penalty": POSITIVE,
-        "warmup_epochs": COUNT_FROM_0,
-        "logit_scale": AUTO,
-        "pair_weights": [StrOptions({"balanced"}), None],
-    }
-
-    def __init__(
-        self,
-        solver="prox",
-        w_weight=0.01,
-        penalty=0.03,
-        warmup_epochs=5,
-        logit_scale="auto",
-        pair_weights="balanced",
-    ) -> None:
-        self.solver = solver
-        self.w_weight = w_weight
-        self.penalty = penalty
-        self.warmup_epochs = warmup_epochs
-        self.logit_scale = logit_scale
-        self.pair_weights = pair_weights
+    solver: Annotated[str, StrOptions({*SOLVERS} - {None})] | Solver | None = "prox"
+    w_weight: NotNegative = 0.01
+    penalty: Positive = 0.03
+    warmup_epochs: CountFrom0 = 5
+    logit_scale: Positive | Literal["auto"] = "auto"
+    pair_weights: Literal["balanced"] | None = "balanced"
 
     def objective(self, training):
         solver = resolved(self.solver, SOLVERS, Solver, "solver")

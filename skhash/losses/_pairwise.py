@@ -1,6 +1,7 @@
 """Losses of a batch alone: of its pairs and triplets, and of its classes."""
 
 import math
+from typing import Literal
 
 import torch
 from torch import nn
@@ -17,12 +18,13 @@ from skhash.losses._objective import (
     signs_of,
     split_pairs,
 )
-from skhash.utils.ranges import AUTO, COUNT, NOT_NEGATIVE, POSITIVE
+from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 
 # Terms of triplets that are held at a time.
 TRIPLET_TERMS = 2**22
 
 
+@with_parameters()
 class DHNLoss(SupervisedLoss):
     r"""Likelihood of pairs, and outputs near -1 and +1: deep hashing network (DHN).
 
@@ -56,14 +58,8 @@ class DHNLoss(SupervisedLoss):
     SupervisedHash(loss=DHNLoss(quantization_weight=0.01), n_bits=16)
     """
 
-    _parameter_constraints: dict = {
-        "quantization_weight": NOT_NEGATIVE,
-        "logit_scale": AUTO,
-    }
-
-    def __init__(self, quantization_weight=0.1, logit_scale="auto") -> None:
-        self.quantization_weight = quantization_weight
-        self.logit_scale = logit_scale
+    quantization_weight: NotNegative = 0.1
+    logit_scale: Positive | Literal["auto"] = "auto"
 
     def of_batch(self, logits, labels):
         outputs = logits.tanh()
@@ -72,6 +68,7 @@ class DHNLoss(SupervisedLoss):
         return likelihood + self.quantization_weight * to_signs
 
 
+@with_parameters()
 class DSHLoss(SupervisedLoss):
     r"""Contrastive loss with a margin: deep supervised hashing (DSH).
 
@@ -107,11 +104,8 @@ class DSHLoss(SupervisedLoss):
     SupervisedHash(loss=DSHLoss(margin=40.0))
     """
 
-    _parameter_constraints: dict = {"margin": AUTO, "quantization_weight": NOT_NEGATIVE}
-
-    def __init__(self, margin="auto", quantization_weight=0.01) -> None:
-        self.margin = margin
-        self.quantization_weight = quantization_weight
+    margin: Positive | Literal["auto"] = "auto"
+    quantization_weight: NotNegative = 0.01
 
     def of_batch(self, logits, labels):
         margin = 2 * logits.shape[1] if self.margin == "auto" else self.margin
@@ -125,6 +119,7 @@ class DSHLoss(SupervisedLoss):
         return pairs + 2 * self.quantization_weight * to_signs.mean()
 
 
+@with_parameters()
 class DTSHLoss(SupervisedLoss):
     r"""Likelihood of triplets: deep triplet supervised hashing (DTSH).
 
@@ -165,14 +160,8 @@ class DTSHLoss(SupervisedLoss):
     SupervisedHash(loss=DTSHLoss(margin=5.0))
     """
 
-    _parameter_constraints: dict = {
-        "margin": NOT_NEGATIVE,
-        "quantization_weight": NOT_NEGATIVE,
-    }
-
-    def __init__(self, margin=8.0, quantization_weight=1.0) -> None:
-        self.margin = margin
-        self.quantization_weight = quantization_weight
+    margin: NotNegative = 8.0
+    quantization_weight: NotNegative = 1.0
 
     def of_batch(self, logits, labels):
         similar, different = split_pairs(labels)
@@ -198,6 +187,7 @@ class DTSHLoss(SupervisedLoss):
         return weights[q] @ terms.sum(dim=1)
 
 
+@with_parameters()
 class HashNetLoss(SupervisedLoss):
     r"""Weighted likelihood of pairs, with outputs that sharpen by epoch: HashNet.
 
@@ -234,11 +224,8 @@ class HashNetLoss(SupervisedLoss):
     SupervisedHash(loss=HashNetLoss(stage_epochs=5))
     """
 
-    _parameter_constraints: dict = {"logit_scale": AUTO, "stage_epochs": COUNT}
-
-    def __init__(self, logit_scale="auto", stage_epochs=20) -> None:
-        self.logit_scale = logit_scale
-        self.stage_epochs = stage_epochs
+    logit_scale: Positive | Literal["auto"] = "auto"
+    stage_epochs: Count = 20
 
     def objective(self, training):
         return _HashNetObjective(self)
@@ -291,6 +278,7 @@ class _CrossEntropyObjective(Objective):
         return nn.functional.binary_cross_entropy_with_logits(scores, labels.to(scores))
 
 
+@with_parameters()
 class SupervisedContrastiveLoss(SupervisedLoss):
     r"""Contrast of codes: rows of a class agree more than others.
 
@@ -323,10 +311,7 @@ class SupervisedContrastiveLoss(SupervisedLoss):
     SupervisedHash(loss=SupervisedContrastiveLoss(temperature=2.0))
     """
 
-    _parameter_constraints: dict = {"temperature": POSITIVE}
-
-    def __init__(self, temperature=1.0) -> None:
-        self.temperature = temperature
+    temperature: Positive = 1.0
 
     def of_batch(self, logits, labels):
         outputs = logits.tanh()

@@ -7,10 +7,10 @@ from skhash.metrics._displays import (
 )
 from skhash.metrics._hamming import (
     mean_average_precision_score,
+    ndcg_at_k_score,
     precision_at_k_score,
     recall_at_k_score,
 )
-from skhash.metrics._ndcg import ndcg_at_k_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._quantization import quantization_error
 from skhash.metrics._radius import (

@@ -79,11 +79,10 @@ class Ranking:
         sums : ndarray of shape (n_rows, 3), float64
             Hits, precisions at the hits, and gains times discounts.
         """
-        n_rows, _, levels = counts.shape
-        sums = np.zeros((n_rows, 3))
-        flat = counts.reshape(n_rows, -1)
+        sums = np.zeros((len(counts), 3))
+        flat = counts.reshape(len(counts), -1)
         sides, first = self._sides(rows), self._first(rows)
-        _kernels.ordered_sums(sides, levels, first, flat, gains, discount, sums)
+        _kernels.ordered_sums(sides, first, flat, gains, discount, sums)
         return sums
 
     def distances_to(self, rows: slice, items) -> np.ndarray:

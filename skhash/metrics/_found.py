@@ -8,7 +8,7 @@ from skhash.utils.chunks import row_chunks
 
 
 def found_average_precision(
-    found, query_labels, database_labels, live=None, *, own=False
+    found, query_labels, database_labels, live=None, *, exclude_self=False
 ) -> float:
     """Return the mean average precision of positions in the order of a search.
 
@@ -20,7 +20,7 @@ def found_average_precision(
         As of `mean_average_precision_score`.
     live : ndarray of shape (n_database,), bool, default=None
         What can be found; None is everything.
-    own : bool, default=False
+    exclude_self : bool, default=False
         Whether query i is row i of the database, and was not to be found.
     """
     n_database, n_found = len(database_labels), found.shape[1]
@@ -38,7 +38,7 @@ def found_average_precision(
 
     for rows in row_chunks(len(found), 16 * (n_database + n_found)):
         n_relevant = is_relevant(rows, np.arange(n_database)[None, live]).sum(axis=1)
-        if own:
+        if exclude_self:
             itself = np.arange(rows.start, rows.stop)[:, None]
             n_relevant -= is_relevant(rows, itself)[:, 0]
         hits = is_relevant(rows, found[rows])

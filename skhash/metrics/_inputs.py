@@ -1,8 +1,7 @@
 """Inputs of metrics: codes and labels, checked once and laid out for counting."""
 
-import inspect
 import warnings
-from numbers import Integral
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -11,41 +10,16 @@ from sklearn.exceptions import UndefinedMetricWarning
 from skhash.codes import check_packed, pack_bits, packed_to_words
 from skhash.metrics import _ranking
 from skhash.metrics._counts import Ranking
-from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.arrays import as_array
 from skhash.utils.chunks import dense_chunks
+from skhash.utils.parameters import ArrayLike, Count
 
 EMPTY = {"skip": np.nan, "zero": 0.0}
-POSITIVE = Interval(Integral, 1, None, closed="left")
-# Constraints of the parameters of metrics, by name, for scikit-learn to check.
-CONSTRAINTS = {
-    "k": [POSITIVE, "array-like"],
-    "n_neighbors": [POSITIVE],
-    "n_retrieved": [POSITIVE, "array-like"],
-    "radius": [Interval(Integral, 0, None, closed="left")],
-    "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-    "normalize": [StrOptions({"min", "relevant", "retrieved"})],
-    "gain": [StrOptions({"linear", "exponential"})],
-    "kind": [StrOptions({"absolute", "squared", "cosine"})],
-    "ties": [StrOptions({"expected", "index", "best", "worst"})],
-    "empty_ball": [StrOptions(set(EMPTY))],
-    "average": [StrOptions({"mean"}), None],
-    "return_coverage": ["boolean"],
-    "exclude_self": ["boolean"],
-    "packed": ["boolean"],
-    "device": [str],
-}
-
-
-def checked(**own):
-    """Decorate a metric to check parameters by `CONSTRAINTS` and by `own`."""
-
-    def decorate(metric):
-        names = inspect.signature(metric).parameters
-        known = {name: CONSTRAINTS[name] for name in names if name in CONSTRAINTS}
-        return validate_params(known | own)(metric)
-
-    return decorate
+# Types of parameters that several metrics share.
+Cuts = Count | ArrayLike
+Ties = Literal["expected", "index", "best", "worst"]
+EmptyBall = Literal["skip", "zero"]
+Average = Literal["mean"] | None
 
 
 def labelled_ranking(data, packed, exclude_self) -> Ranking:
@@ -172,10 +146,10 @@ def _check_indicator(role, labels):
     values = labels.data if sparse.issparse(labels) else labels
     wrong = values[~np.isin(values, (0, 1))]
     if wrong.size or values.dtype.kind not in "biuf":
-        found = wrong[0] if wrong.size else f"dtype {values.dtype}"
+        value = wrong[0] if wrong.size else f"dtype {values.dtype}"
         raise ValueError(
             f"Two-dimensional {role}_labels must be an indicator of 0 and 1, got "
-            f"{found!s}; sklearn.preprocessing.MultiLabelBinarizer makes one."
+            f"{value!s}; sklearn.preprocessing.MultiLabelBinarizer makes one."
         )
 
 

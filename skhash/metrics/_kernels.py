@@ -53,7 +53,7 @@ def joint_counts(sides, levels, first, counts):
     tables = np.empty((4, counts.shape[1]), dtype=np.uint32)
     for i in range(len(queries)):
         tables[:] = 0
-        own = first + i if first >= 0 else -1
+        excluded = first + i if first >= 0 else -1
         for start in range(0, n, BLOCK):
             stop = min(start + BLOCK, n)
             _block_distances(queries[i], database, start, stop, keys)
@@ -71,19 +71,19 @@ def joint_counts(sides, levels, first, counts):
                 tables[3, keys[j + 3]] += np.uint32(1)
             for j in range(fours, stop - start):
                 tables[0, keys[j]] += np.uint32(1)
-            if start <= own < stop:
-                counts[i, keys[own - start]] -= 1
+            if start <= excluded < stop:
+                counts[i, keys[excluded - start]] -= 1
         for key in range(counts.shape[1]):
             for table in range(4):
                 counts[i, key] += tables[table, key]
 
 
 @inner_kernel
-def _start_ranks(counts, levels, ranks, found):
+def _start_ranks(counts, levels, ranks, hits_so_far):
     """Write how many codes, and relevant ones, are nearer than each distance."""
     nearer = hits = 0
     for distance in range(len(ranks)):
-        ranks[distance], found[distance] = nearer, hits
+        ranks[distance], hits_so_far[distance] = nearer, hits
         for level in range(levels):
             count = counts[distance * levels + level]
             nearer += count
@@ -91,23 +91,23 @@ def _start_ranks(counts, levels, ranks, found):
 
 
 @kernel
-def ordered_sums(sides, levels, first, counts, gains, discount, sums):
+def ordered_sums(sides, first, counts, gains, discount, sums):
     """Sum hits, precisions at hits, and discounted gains of the order by position.
 
     A counting sort without the sorting: a first pass counted, so the rank of a code is
     the number of nearer codes plus that of the codes met so far at its distance.
     """
     queries, database, wanted, classes, masks = sides
-    n, k = database.shape[1], len(discount)
+    n, k, levels = database.shape[1], len(discount), len(gains)
     distances = np.empty(BLOCK, dtype=np.uint32)
     block_levels = np.empty(BLOCK, dtype=np.uint32)
     block_ranks = np.empty(BLOCK, dtype=np.int64)
     relevant = np.empty(BLOCK, dtype=np.uint32)
     ranks = np.empty(counts.shape[1] // levels, dtype=np.int64)
-    found = np.empty_like(ranks)
+    hits_so_far = np.empty_like(ranks)
     for i in range(len(queries)):
-        _start_ranks(counts[i], levels, ranks, found)
-        own = first + i if first >= 0 else -1
+        _start_ranks(counts[i], levels, ranks, hits_so_far)
+        excluded = first + i if first >= 0 else -1
         hits, precision, gain = 0, 0.0, 0.0
         for start in range(0, n, BLOCK):
             stop = min(start + BLOCK, n)
@@ -115,20 +115,20 @@ def ordered_sums(sides, levels, first, counts, gains, discount, sums):
             _block_levels(
                 wanted[i], classes, masks, levels - 1, start, stop, block_levels
             )
-            if start <= own < stop:
-                block_levels[own - start] = 0
+            if start <= excluded < stop:
+                block_levels[excluded - start] = 0
             n_relevant = 0  # collected without a branch, which would be a gamble
             for j in range(stop - start):
-                ranks[distances[j]] += np.int64(start + j != own)
+                ranks[distances[j]] += np.int64(start + j != excluded)
                 block_ranks[j] = ranks[distances[j]]
                 relevant[n_relevant] = j
                 n_relevant += np.int64(block_levels[j] > 0)
             for j in relevant[:n_relevant]:
-                found[distances[j]] += 1
+                hits_so_far[distances[j]] += 1
                 rank = block_ranks[j]
                 if rank <= k:
                     hits += 1
-                    precision += found[distances[j]] / rank
+                    precision += hits_so_far[distances[j]] / rank
                     gain += gains[block_levels[j]] * discount[rank - 1]
         sums[i, 0], sums[i, 1], sums[i, 2] = hits, precision, gain
 
@@ -140,10 +140,10 @@ def ranks_of(sides, first, counts, items, item_ranks):
     n = database.shape[1]
     distances = np.empty(BLOCK, dtype=np.uint32)
     ranks = np.empty(counts.shape[1], dtype=np.int64)
-    found = np.empty_like(ranks)
+    hits_so_far = np.empty_like(ranks)
     for i in range(len(queries)):
-        _start_ranks(counts[i], 1, ranks, found)
-        own = first + i if first >= 0 else -1
+        _start_ranks(counts[i], 1, ranks, hits_so_far)
+        excluded = first + i if first >= 0 else -1
         t = 0
         for start in range(0, n, BLOCK):
             if t == items.shape[1]:
@@ -151,7 +151,7 @@ def ranks_of(sides, first, counts, items, item_ranks):
             stop = min(start + BLOCK, n)
             _block_distances(queries[i], database, start, stop, distances)
             for j in range(stop - start):
-                if start + j == own:
+                if start + j == excluded:
                     continue
                 ranks[distances[j]] += 1
                 if t < items.shape[1] and start + j == items[i, t]:

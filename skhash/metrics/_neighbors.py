@@ -4,18 +4,26 @@ import numpy as np
 from scipy import sparse
 
 from skhash.metrics import _ranking
-from skhash.metrics._inputs import check_cuts, checked, summarize, unlabelled_ranking
+from skhash.metrics._inputs import (
+    Average,
+    Cuts,
+    Ties,
+    check_cuts,
+    summarize,
+    unlabelled_ranking,
+)
 from skhash.numerics._nearest import exact_neighbors
 from skhash.utils.arrays import as_array, check_array
+from skhash.utils.parameters import Count, Metric, checked
 
 
-@checked()
+@checked
 def true_neighbors(
     X_query,
     X_database=None,
-    n_neighbors: int = 10,
+    n_neighbors: Count = 10,
     *,
-    metric: str = "euclidean",
+    metric: Metric = "euclidean",
     device: str = "cpu",
     exclude_self: bool = False,
 ) -> np.ndarray:
@@ -88,15 +96,15 @@ def true_neighbors(
     return exact_neighbors(queries, database, n_neighbors, metric, device, exclude_self)
 
 
-@checked()
+@checked
 def neighbor_recall_score(
     query_codes,
     database_codes,
     true_neighbors_indices,
     *,
-    n_retrieved=100,
-    ties: str = "expected",
-    average: str | None = "mean",
+    n_retrieved: Cuts = 100,
+    ties: Ties = "expected",
+    average: Average = "mean",
     exclude_self: bool = False,
     packed: bool = False,
 ):
@@ -211,11 +219,11 @@ def _check_truth(truth, ranking) -> np.ndarray:
             f"Row {np.flatnonzero(twice)[0]} of true_neighbors_indices holds an index "
             "twice."
         )
-    own = truth == np.arange(len(truth))[:, None]
-    if ranking.exclude_self and own.any():
+    is_self = truth == np.arange(len(truth))[:, None]
+    if ranking.exclude_self and is_self.any():
         raise ValueError(
-            f"Row {np.flatnonzero(own.any(axis=1))[0]} of true_neighbors_indices holds "
-            "the query itself, which exclude_self=True leaves out; true_neighbors(X) "
-            "with one argument leaves it out too."
+            f"Row {np.flatnonzero(is_self.any(axis=1))[0]} of true_neighbors_indices "
+            "holds the query itself, which exclude_self=True leaves out; "
+            "true_neighbors(X) with one argument leaves it out too."
         )
     return truth

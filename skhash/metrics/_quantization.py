@@ -1,14 +1,20 @@
 """The error of replacing real outputs by their signs."""
 
+from typing import Literal
+
 import numpy as np
 
-from skhash.metrics._inputs import checked
+from skhash.metrics._inputs import Average
 from skhash.utils.arrays import check_array
+from skhash.utils.parameters import checked
 
 
-@checked()
+@checked
 def quantization_error(
-    outputs, *, kind: str = "absolute", average: str | None = "mean"
+    outputs,
+    *,
+    kind: Literal["absolute", "squared", "cosine"] = "absolute",
+    average: Average = "mean",
 ):
     r"""Quantization error: the distance of outputs from their signs.
 

@@ -3,20 +3,27 @@
 import numpy as np
 
 from skhash.metrics import _ranking
-from skhash.metrics._inputs import EMPTY, checked, labelled_ranking, summarize
+from skhash.metrics._inputs import (
+    EMPTY,
+    Average,
+    EmptyBall,
+    labelled_ranking,
+    summarize,
+)
+from skhash.utils.parameters import CountFrom0, checked
 
 
-@checked()
+@checked
 def precision_within_radius_score(
     query_codes,
     database_codes,
     query_labels,
     database_labels,
     *,
-    radius: int = 2,
-    empty_ball: str = "zero",
+    radius: CountFrom0 = 2,
+    empty_ball: EmptyBall = "zero",
     return_coverage: bool = False,
-    average: str | None = "mean",
+    average: Average = "mean",
     exclude_self: bool = False,
     packed: bool = False,
 ):
@@ -93,15 +100,15 @@ def precision_within_radius_score(
     return result, (covered if average is None else float(covered.mean()))
 
 
-@checked()
+@checked
 def hamming_precision_recall_curve(
     query_codes,
     database_codes,
     query_labels,
     database_labels,
     *,
-    empty_ball: str = "zero",
-    average: str | None = "mean",
+    empty_ball: EmptyBall = "zero",
+    average: Average = "mean",
     exclude_self: bool = False,
     packed: bool = False,
 ):
@@ -184,7 +191,7 @@ def hamming_precision_recall_curve(
     return summarize(precision, average), summarize(recall, average), radii
 
 
-@checked()
+@checked
 def hamming_distance_histogram(
     query_codes,
     database_codes,

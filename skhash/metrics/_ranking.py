@@ -65,11 +65,6 @@ def sums_within(n, r, k: int, ties: str) -> tuple[np.ndarray, np.ndarray]:
     return sorted_sums(n, r, k, best=ties == "best")
 
 
-def discounts(k: int) -> np.ndarray:
-    """Return ``1 / log2(1 + t)`` for t = 1..k."""
-    return 1.0 / np.log2(np.arange(2, k + 2))
-
-
 def discounted_gain(n, gain_sums, discount: np.ndarray) -> np.ndarray:
     """Return the DCG in which each code of a block has the block's mean gain.
 

@@ -131,7 +131,7 @@ def score_of_search(parts, X, y) -> float:
             n_found = min(len(database) - 1, parts.search.rerank or np.inf)
             options = {"exclude_self": True, "return_distance": False}
             found = other.kneighbors(rows, n_found, **options)
-            return found_average_precision(found, y, y, own=True)
+            return found_average_precision(found, y, y, exclude_self=True)
     return parts.search.score(rows, y)
 
 
@@ -170,12 +170,10 @@ class NeighborRecallScorer(_Scorer):
         vectors = X if as_given else parts.before.transform(X)
         truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
         if parts.search is not None:
-            rows, own = (
-                parts.searched(X),
-                {"exclude_self": True, "return_distance": False},
-            )
+            rows = parts.searched(X)
+            options = {"exclude_self": True, "return_distance": False}
             n_found = min(self._n_retrieved, parts.search.rerank or np.inf)
-            found = parts.search._over(rows).kneighbors(rows, n_found, **own)
+            found = parts.search._over(rows).kneighbors(rows, n_found, **options)
             return found_recall(found, truth)
         codes = packed_codes(parts, X)
         options = {"n_retrieved": self._n_retrieved, "packed": True}

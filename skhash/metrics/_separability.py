@@ -12,11 +12,12 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skhash.metrics._counts import Ranking
-from skhash.metrics._inputs import checked, labelled_ranking
+from skhash.metrics._inputs import labelled_ranking
 from skhash.utils.chunks import row_chunks
+from skhash.utils.parameters import checked
 
 
-@checked()
+@checked
 def class_distances(
     codes, labels, database_codes=None, database_labels=None, *, packed: bool = False
 ) -> tuple[float, float]:
@@ -88,7 +89,7 @@ def class_distances(
     return _mean_distances(labelled_ranking(data, packed, exclude_self=alone))
 
 
-@checked()
+@checked
 def separability_score(
     query_codes,
     database_codes,
@@ -148,9 +149,9 @@ def _mean_distances(ranking: Ranking) -> tuple[float, float]:
     wanted = ranking.wanted
     having = ranking.classes[:, None] if is_class else ranking.masks.T
     labels, groups = _unique_rows(np.concatenate([wanted, having]))
-    own, others = np.split(groups, [len(wanted)])
-    queries = _bit_counts(ranking.queries, own, len(labels))
-    database = _bit_counts(ranking.database.T, others, len(labels))
+    query_groups, database_groups = np.split(groups, [len(wanted)])
+    queries = _bit_counts(ranking.queries, query_groups, len(labels))
+    database = _bit_counts(ranking.database.T, database_groups, len(labels))
     # A class has one partner, itself.
     partners = database if is_class else _sums_of_partners(labels, database)
     every = _distances(queries.sum(axis=0), database.sum(axis=0))

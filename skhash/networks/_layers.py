@@ -342,7 +342,7 @@ class StochasticBinaryNetwork(nn.Module):
         return [module.realize(generator, deterministic) for module in modules]
 
     def start_training(self, n_rows) -> None:
-        """Tell the weights of layers that a training on so many rows starts."""
+        """Tell the weights of layers that a training on `n_rows` rows starts."""
         for layer in self.layers:
             layer.weights.start_training(n_rows)
 

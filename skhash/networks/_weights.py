@@ -6,7 +6,7 @@ import torch
 from sklearn.base import BaseEstimator
 
 from skhash.gradients import BernoulliUnits
-from skhash.utils.ranges import NOT_NEGATIVE, POSITIVE
+from skhash.utils.parameters import NotNegative, Positive, with_parameters
 from skhash.utils.strategies import resolved
 
 
@@ -65,7 +65,7 @@ class WeightLaw(BaseEstimator, metaclass=ABCMeta):
         """Return the weights of greatest probability."""
 
     def start_training(self, n_rows) -> None:
-        """Called when a training on so many rows starts."""
+        """Called when a training on `n_rows` rows starts."""
         self.n_rows = n_rows
 
     def end_step(self, parameter, lr) -> None:
@@ -123,6 +123,7 @@ class BinaryWeights(WeightLaw):
         return self.units.values((parameter > 0).to(parameter.dtype))
 
 
+@with_parameters()
 class MirrorWeights(BinaryWeights):
     r"""Drawn weights of -1 and +1; straight-through as mirror descent.
 
@@ -157,11 +158,9 @@ class MirrorWeights(BinaryWeights):
     SBNClassifier(weights=MirrorWeights(prior_strength=1.0))
     """
 
-    _parameter_constraints: dict = {"prior_strength": NOT_NEGATIVE}
-    law = "mirror"
+    prior_strength: NotNegative = 0.0
 
-    def __init__(self, prior_strength=0.0) -> None:
-        self.prior_strength = prior_strength
+    law = "mirror"
 
     def draw(self, parameter, generator):
         drawn = self.units.draw(parameter, generator)
@@ -210,6 +209,7 @@ class ProjectedWeights(BinaryWeights):
         parameter.clamp_(-1, 1)
 
 
+@with_parameters()
 class BayesBiNNWeights(BinaryWeights):
     r"""Weights relaxed to (-1, 1), with the natural gradient of a Bayesian fit.
 
@@ -244,16 +244,14 @@ class BayesBiNNWeights(BinaryWeights):
     SBNClassifier(optimizer='sgd', weights=BayesBiNNWeights(temperature=0.5))
     """
 
-    _parameter_constraints: dict = {"temperature": POSITIVE}
+    temperature: Positive = 1.0
+
     law = "mirror"
     # Relaxed weights are no signs while training.
     is_binary = False
     weight_decay = 1.0
     optimizer = "sgd"
     eps = 1e-10
-
-    def __init__(self, temperature=1.0) -> None:
-        self.temperature = temperature
 
     def draw(self, parameter, generator):
         eta = parameter.detach()

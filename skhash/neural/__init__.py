@@ -1,19 +1,11 @@
 """Encoders trained by gradient descent; torch is imported when one is fitted."""
 
-from skhash.neural.autoencoder import (
-    Correction,
-    CorrelatedPosterior,
-    StochasticAutoencoderHash,
-)
-from skhash.neural.neighbor import NeighborHash
-from skhash.neural.sgh import (
-    GivenPairs,
-    LabelPairs,
-    LatentScale,
-    NeighborPairs,
-    SGHEncoder,
-)
-from skhash.neural.supervised import DualHashEncoder, SupervisedHash
+from skhash.neural.autoencoder._encoder import StochasticAutoencoderHash
+from skhash.neural.autoencoder._parts import Correction, CorrelatedPosterior
+from skhash.neural.neighbor._encoder import NeighborHash
+from skhash.neural.sgh._encoder import SGHEncoder
+from skhash.neural.sgh._parts import GivenPairs, LabelPairs, LatentScale, NeighborPairs
+from skhash.neural.supervised._encoder import DualHashEncoder, SupervisedHash
 
 __all__ = [
     "CorrelatedPosterior",

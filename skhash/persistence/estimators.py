@@ -24,7 +24,7 @@ def check_target(path) -> Path:
     """
     path = Path(path)
     if path.is_dir():
-        others = [one for one in path.iterdir() if not is_unfinished(one, FILE)]
+        others = [file for file in path.iterdir() if not is_unfinished(file, FILE)]
         if others and not (path / FILE).is_file():
             raise FileExistsError(
                 f"{path} is a directory with other content; save to a new path."

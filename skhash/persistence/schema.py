@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 REAL, WHOLE = ("float32", "float64"), ("int64",)
-# The largest number, and the least that may be divided by.
+# The largest number, and the smallest that is safe to divide by.
 LARGEST, TINY = np.finfo(np.float64).max, np.finfo(np.float64).tiny
 
 
@@ -79,7 +79,7 @@ class Attribute(Declared):
 
 
 def _is_strings(array) -> bool:
-    return array.dtype.kind in "OU" and all(isinstance(one, str) for one in array.flat)
+    return array.dtype.kind in "OU" and all(isinstance(x, str) for x in array.flat)
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,10 @@ COMMON = {
 
 def declared_by(cls) -> dict:
     """Return the declarations of a class and its bases, by attribute."""
-    found = dict(COMMON)
+    declared = dict(COMMON)
     for base in reversed(cls.__mro__):
-        found |= vars(base).get("_saved", {})
-    return found
+        declared |= vars(base).get("_saved", {})
+    return declared
 
 
 def check(estimator) -> None:

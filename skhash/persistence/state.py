@@ -75,8 +75,8 @@ def _level_of_user():
 
 def class_name(cls: type) -> str:
     """Return the name of a class in a file, with the module that exports it."""
-    own = f"{cls.__module__}."
-    module = next((m for m in MODULES if own.startswith(f"{m}.")), cls.__module__)
+    prefix = f"{cls.__module__}."
+    module = next((m for m in MODULES if prefix.startswith(f"{m}.")), cls.__module__)
     return f"{module}.{cls.__name__}"
 
 
@@ -98,7 +98,7 @@ def _build(name, params, fitted, method="get_params", depth=0):
         raise ValueError(f"It holds a {name!r}, which this version does not know.")
     if depth > MAX_NESTING:
         raise ValueError(f"Its parameters are nested more than {MAX_NESTING} deep.")
-    params = {key: _from_plain(one, fitted, depth) for key, one in params.items()}
+    params = {key: _from_plain(value, fitted, depth) for key, value in params.items()}
     try:
         return cls(**params)
     except TypeError as error:
@@ -145,9 +145,9 @@ def described(estimator, name="it") -> tuple[dict, dict]:
     for name, declared in schema.declared_by(cls).items():
         if name not in vars(estimator):
             continue
-        own, plain = _described_value(name, declared, vars(estimator)[name])
-        arrays |= {f"{name}/{key}".rstrip("/"): own[key] for key in own}
-        if not own or plain is not None:
+        parts, plain = _described_value(name, declared, vars(estimator)[name])
+        arrays |= {f"{name}/{key}".rstrip("/"): parts[key] for key in parts}
+        if not parts or plain is not None:
             values[name] = plain
     return arrays, {"class": class_name(cls), "params": params, "values": values}
 
@@ -171,7 +171,7 @@ def _described_value(name, declared, value):
 def in_order(name, array):
     """Return an array as a file holds it: in C order, and strings of one width."""
     if array.dtype.kind == "O":
-        if not all(isinstance(one, str) for one in array.flat):
+        if not all(isinstance(item, str) for item in array.flat):
             raise ValueError(
                 f"{name} holds Python objects, which are not saved; pass {name} as "
                 "numbers or strings."
@@ -202,20 +202,21 @@ def restored(entry: dict, arrays, *, verify=True, is_part=False):
     declared = schema.declared_by(cls) if cls else {}
     n_features = values.get("n_features_in_")
     fitted = {}
-    for name in {*values, *(one.partition("/")[0] for one in arrays.arrays)}:
-        attribute, own, plain = declared.get(name), arrays.below(name), values.get(name)
+    for name in {*values, *(full.partition("/")[0] for full in arrays.arrays)}:
+        attribute, plain = declared.get(name), values.get(name)
+        parts = arrays.below(name)
         if attribute is None:
             raise ValueError(f"{entry['class']!r} has no fitted attribute {name!r}.")
         if isinstance(attribute, schema.Columns):
-            fitted[name] = attribute.read(own, plain, n_features, verify)
+            fitted[name] = attribute.read(parts, plain, n_features, verify)
         elif isinstance(attribute, schema.Part) and not is_part:
-            fitted[name] = restored(plain, own, verify=verify, is_part=True)
-        elif own.arrays and name in values:
+            fitted[name] = restored(plain, parts, verify=verify, is_part=True)
+        elif parts.arrays and name in values:
             raise ValueError(f"It has two values of {name}.")
         elif isinstance(attribute, schema.Records):
-            fitted[name] = json.loads(own.read()[""].tobytes())
+            fitted[name] = json.loads(parts.read()[""].tobytes())
         else:
-            fitted[name] = _regrouped(own.read()) if own.arrays else plain
+            fitted[name] = _regrouped(parts.read()) if parts.arrays else plain
     estimator = _build(entry["class"], entry["params"], fitted, "save")
     estimator._validate_params()
     vars(estimator).update(fitted)

@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 
 MAX_HEADER_BYTES = 2**20
-# Arrays begin where processors like them to, in the file and so in a map of it.
+# Arrays begin at multiples of a cache line, in the file and so in a map of it.
 ALIGNMENT = 64
 TYPES = {
     **{"BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2"},
     **{"U32": "<u4", "I32": "<i4", "F32": "<f4"},
     **{"U64": "<u8", "I64": "<i8", "F64": "<f8"},
 }
-NAMES = {np.dtype(own): name for name, own in TYPES.items()}
+NAMES = {np.dtype(dtype): name for name, dtype in TYPES.items()}
 # In place of a checksum that is not known yet.
 UNKNOWN = "0" * 64
 
@@ -127,12 +127,12 @@ class Arrays:
 
     def below(self, name):
         """Return the arrays named ``name`` or ``name/...``, by the rest of the name."""
-        own = {
+        arrays = {
             full.partition("/")[2]: array
             for full, array in self.arrays.items()
             if full.partition("/")[0] == name
         }
-        return replace(self, arrays=own, head=f"{self.head}{name}/")
+        return replace(self, arrays=arrays, head=f"{self.head}{name}/")
 
     def check(self) -> None:
         """Raise ``ValueError`` if an array does not match its checksum."""

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from skhash.training._estimator import BaseNeuralHasher, arrays_of
-from skhash.training._params import LinearSchedule
+from skhash.training._estimator import BaseNeuralHasher, LinearSchedule, arrays_of
 from skhash.utils.late import late_names
 
 __all__ = [

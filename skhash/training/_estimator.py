@@ -1,43 +1,45 @@
 """Base classes of estimators that are trained by gradient descent."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
 from skhash.base import BaseHasher
 from skhash.persistence.schema import Group, Plain, Records, wholes
-from skhash.utils._sklearn import StrOptions, fit_context
+from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import check_magnitude
 from skhash.utils.late import LateModule, torch
-from skhash.utils.ranges import COUNT, POSITIVE, PROPER_SHARE
+from skhash.utils.parameters import (
+    Count,
+    Positive,
+    ProperShare,
+    RandomState,
+    Verbose,
+    with_parameters,
+)
 from skhash.utils.torch import random_state_of_call, resolve_device
 
 _loop = LateModule("skhash.training._net")
 
-# Constraints of the parameters of training, for every trained estimator.
-TRAINING_CONSTRAINTS: dict = {
-    "lr": POSITIVE,
-    "lr_schedule": [StrOptions({"cosine", "inverse_sqrt", "step"}), None],
-    "max_epochs": COUNT,
-    "batch_size": [*COUNT, StrOptions({"auto"})],
-    "optimizer": [str, type, partial],
-    "callbacks": [list, None],
-    "validation_fraction": [*PROPER_SHARE, callable, None],
-    "device": [str],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
+
+# Types of parameters whose defaults differ from encoder to encoder.
+Schedule = Literal["cosine", "inverse_sqrt", "step"] | None
+Optimizer = str | type | partial
 
 
+@with_parameters(kw_only=True)
 class TrainedMixin:
     """An estimator that trains a `TrainedModule`, in a skorch net.
 
-    It has the parameters of `TRAINING_CONSTRAINTS` and writes three methods:
+    A leaf writes three methods:
 
     * ``_build(X, targets, run)`` returns the module with its first weights;
-    * ``_module(run)`` returns a module for the state of a fit, with weights of no
-      account; `run` is None where it is not trained;
+    * ``_module(run)`` returns a module of the shapes of a fit, whose weights are then
+      replaced; `run` is None where it is not trained;
     * ``_read(module, X, run)`` returns the fitted attributes besides those below.
 
     Attributes
@@ -52,21 +54,32 @@ class TrainedMixin:
         The trained net, with its optimizer. `save` leaves it out.
     """
 
+    lr: Positive = 0.01
+    lr_schedule: Schedule = None
+    max_epochs: Count = 10
+    batch_size: Count | Literal["auto"] = "auto"
+    optimizer: Optimizer = "adam"
+    callbacks: list | None = None
+    validation_fraction: ProperShare | Callable | None = None
+    device: str = "auto"
+    random_state: RandomState = None
+    verbose: Verbose = False
+
     _saved = {
         "weights_": Group(list),
         "weight_names_": Plain(list),
         "history_": Records(),
         "n_iter_": wholes(low=0),
     }
-    # Parameters that a net in training does not depend on.
-    _untrained_parameters: tuple[str, ...] = ()
-    # For batch_size="auto": about so many steps an epoch train a small set well, and
+    # Parameters that may change between calls of `partial_fit`, since no net uses them.
+    _untrained_parameters = ()
+    # For batch_size="auto": about 100 steps an epoch train a small set well, and
     # large batches, within these bounds, a large one fast.
     _auto_steps = 100
     _auto_batch_sizes = (32, 512)
 
     def _learn(self, X, targets, run, net=None) -> None:
-        """Train a net, a new one unless it is given, and set the fitted attributes."""
+        """Train the given net, or a new one, and set the fitted attributes."""
         history = getattr(self, "history_", []) if run.phases is None else []
         if net is None:
             build = self._restored if history else self._build
@@ -118,11 +131,11 @@ class TrainedMixin:
     def _restored(self, X=None, targets=None, run=None):
         """Return the module with the weights of the fit."""
         state, module = self._state(), self._module(run)
-        own = module.state_dict()
+        fresh = module.state_dict()
         try:
             module.load_state_dict(
                 {
-                    name: torch.tensor(value).reshape(own[name].shape)
+                    name: torch.tensor(value).reshape(fresh[name].shape)
                     for name, value in state.items()
                 }
             )
@@ -156,17 +169,12 @@ class TrainedMixin:
         return state
 
 
+@with_parameters(kw_only=True)
 class BaseNeuralHasher(TrainedMixin, BaseHasher):
     """Base of the encoders that are trained by gradient descent.
 
-    A leaf writes the methods that `TrainedMixin` names, and has the parameters of
-    `TRAINING_CONSTRAINTS` and `normalize`.
+    A leaf writes the methods that `TrainedMixin` names.
     """
-
-    _parameter_constraints: dict = {
-        **BaseHasher._parameter_constraints,
-        **TRAINING_CONSTRAINTS,
-    }
 
     # Whether there is a `partial_fit`.
     _goes_on = True
@@ -221,7 +229,7 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         self._learn(X, y, run)
 
     def _phases(self, n_samples: int) -> tuple[int, ...]:
-        """Return the numbers of epochs of a fit, of one phase after the other."""
+        """Return the number of epochs of each phase of a fit."""
         return (self.max_epochs,)
 
     def _training_batch(self, X, y=None):
@@ -253,3 +261,32 @@ def arrays_of(module) -> dict[str, np.ndarray]:
     """
     values = getattr(module, "learned", module.state_dict)()
     return {name: value.cpu().numpy().copy() for name, value in values.items()}
+
+
+class LinearSchedule(BaseEstimator):
+    """A weight that goes from `start` to `end` in `n_steps` steps and stays there.
+
+    Parameters
+    ----------
+    start, end : float
+        The weight before the first step, and from step `n_steps` on.
+    n_steps : int
+        Steps of the optimizer, that is batches, not epochs.
+
+    Examples
+    --------
+    >>> from skhash.training import LinearSchedule
+    >>> warm_up = LinearSchedule(0.0, 1.0, n_steps=4)
+    >>> [warm_up(step) for step in (0, 1, 4, 100)]
+    [0.0, 0.25, 1.0, 1.0]
+    """
+
+    def __init__(self, start, end, n_steps) -> None:
+        self.start = start
+        self.end = end
+        self.n_steps = n_steps
+
+    def __call__(self, step: int) -> float:
+        if step >= self.n_steps:
+            return self.end
+        return self.start + step / self.n_steps * (self.end - self.start)

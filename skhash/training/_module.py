@@ -14,7 +14,7 @@ from skhash.utils.chunks import RowView, dense_rows, row_chunks
 
 # Optional fields of rows, besides their values.
 KNOWN = ("labels", "weights", "partners")
-# A view of rows is held in memory, in float32, up to so many bytes.
+# Largest size of a view of rows, in float32, that is held in memory.
 HELD_BYTES = 2**28
 
 
@@ -87,11 +87,11 @@ class Batch:
         return [Batch(*values) for values in zip(*columns, strict=True)]
 
     def take(self, rows: slice) -> "Batch":
-        """Return some of the rows."""
+        """Return these rows of the batch."""
         return self._changed(take_rows(self.X, rows), lambda value: value[rows])
 
     def to(self, *args) -> "Batch":
-        """Return it on a device, the values in a dtype."""
+        """Return the batch on a device, its values in a dtype."""
         X = self.X.to(*args)
         return self._changed(X, lambda value: value.to(X.device))
 
@@ -211,7 +211,7 @@ class FedRows(Dataset):
         return (chunk / kind(self.scale)).astype(np.float32, copy=False)
 
     def values(self, rows=slice(None)) -> torch.Tensor:
-        """Return these rows as a tensor on the CPU, sparse where they are kept so."""
+        """Return these rows as a tensor on the CPU, sparse if the module takes that."""
         if self.keep_sparse:
             return sparse_tensor(self.X[rows])
         return torch.from_numpy(self.standardized(rows))
@@ -316,8 +316,8 @@ def unwrap(dataset):
 
 def held(table, values):
     """Return which values each row of a table holds: (n, k), (m,) to (n, m), bool."""
-    # A table of the distinct values by the rows that hold them, its last row for what
-    # is no value. Comparing pair by pair is slower.
+    # A row of `holders` says which rows hold a distinct value; the last row is for
+    # items that are none of the values. Comparing all pairs is slower.
     distinct, places = values.unique(return_inverse=True)
     slots = torch.searchsorted(distinct, table.contiguous())
     slots.clamp_(max=len(distinct) - 1)

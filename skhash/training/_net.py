@@ -27,7 +27,7 @@ FREE = ("lr", "batch_size", "verbose", "max_epochs", "random_state")
 MEASURED = ("train_loss", "valid_loss", "dur")
 # Callbacks that every net has, none of which stops it.
 OWN_CALLBACKS = (EpochTimer, PassthroughScoring, PrintLog)
-# Shares of the step size in an epoch of so many; the first one is 0.
+# The share of the step size that an epoch has, the first one being 0, of n epochs.
 SCHEDULES = {
     "cosine": lambda epoch, n: 0.5 * (1 + math.cos(math.pi * min(epoch / n, 1))),
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
@@ -67,7 +67,8 @@ class Run:
     ----------
     device : torch.device
     seeds : list of int
-        Three: of first weights and batches, of what the module draws, and one to spare.
+        Three: for the first weights and batches, for the draws of the module, and for
+        whatever else an estimator draws.
     generator : torch.Generator
         On the CPU, of the first seed.
     random_state : RandomState
@@ -75,9 +76,9 @@ class Run:
     n_trained : int
         How many rows are trained on.
     splitter : callable or None
-        Parts rows, as `resolve_splitter` returns it.
+        Splits rows; made by `resolve_splitter`.
     split : Split or None
-        How it parts those of this call.
+        The split of the rows of this call.
     phases : tuple of int or None
         The epochs of each phase; each has a fresh optimizer. None is an epoch of a
         stream.
@@ -103,7 +104,7 @@ class Run:
         return cls(device, seeds, generator, splitter=splitter, **known)._on(X)
 
     def again(self, **changes) -> "Run":
-        """Return a run with the same draws, and some changes."""
+        """Return a run with the same draws, and these changes."""
         return replace(self, generator=self.generator.clone_state(), **changes)
 
     def go_on(self, X, random_state) -> "Run":
@@ -177,17 +178,17 @@ class HashNet(NeuralNet):
         return other
 
     def start_phase(self, phase, n_epochs):
-        """Start optimizer and schedule afresh, for so many epochs."""
+        """Start optimizer and schedule afresh, for `n_epochs` epochs."""
         if phase:
             self.initialize_optimizer()
         self.module_.start_phase(phase)
         self.n_epochs, self.n_steps, self.first_epoch = n_epochs, 0, len(self.history)
 
     def notify(self, method_name, **kwargs):
-        """Notify callbacks; raise `Stopped` where one of the user ends the training.
+        """Notify callbacks; raise `Stopped` if one of the user ends the training.
 
         A callback of the user stops training as those of skorch do, by
-        ``KeyboardInterrupt``. One from elsewhere is the user's own.
+        ``KeyboardInterrupt``. If it comes from elsewhere, the user interrupts.
         """
         getattr(self, method_name)(self, **kwargs)
         for _, callback in self.callbacks_:
@@ -256,14 +257,14 @@ def resolve_optimizer(optimizer, others=None, **given):
     kind, params = optimizer, {}
     if isinstance(optimizer, partial) and not optimizer.args:
         kind, params = optimizer.func, optimizer.keywords
-    twice = [one for one in ("lr", *given) if one in params]
+    twice = [name for name in ("lr", *given) if name in params]
     if twice:
         raise ValueError(
             f"optimizer={optimizer!r} has {twice[0]}, which the estimator has a "
             "parameter for; set that."
         )
     others, kinds = others or {}, vars(torch.optim).items()
-    known = others | {key.lower(): one for key, one in kinds if _takes_steps(one)}
+    known = others | {key.lower(): cls for key, cls in kinds if _takes_steps(cls)}
     if isinstance(kind, str):
         kind = known.get(kind.lower())
     if kind not in others.values() and not _takes_steps(kind):
@@ -300,7 +301,7 @@ def _check_no_validation(callbacks):
 
 
 def train(net: HashNet, rows: Rows) -> list[dict]:
-    """Train as the run of a net says and return the record of each epoch.
+    """Train a net, as its run says, and return a record of each epoch.
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
     seconds: plain numbers.
@@ -359,11 +360,11 @@ def resolve_splitter(validation_fraction, generator):
 
 
 def split_rows(splitter, X) -> Split | None:
-    """Return how a splitter parts these rows; None where there is none."""
+    """Return the split of these rows, or None without a splitter."""
     if splitter is None:
         return None
     parts = splitter(FedRows(Rows(X)), None)
-    return Split(*(None if one is None else unwrap(one)[1].numpy() for one in parts))
+    return Split(*(None if part is None else unwrap(part)[1].numpy() for part in parts))
 
 
 def resume(net: HashNet, run, params, free=()) -> HashNet:
@@ -405,7 +406,7 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
 
 
 def snapshot(params) -> dict:
-    """Copy parameters, so that later changes of objects among them do not show."""
+    """Copy parameters, so that later changes of objects among them have no effect."""
     return {
         name: clone(value, safe=False) if hasattr(value, "get_params") else value
         for name, value in params.items()
@@ -419,9 +420,9 @@ def _are_same(first, second) -> bool:
     if type(first) is not type(second):
         return np.isscalar(first) and np.isscalar(second) and first == second
     if hasattr(first, "get_params"):
-        first, second = (one.get_params(deep=False) for one in (first, second))
+        first, second = (value.get_params(deep=False) for value in (first, second))
     if isinstance(first, partial):
-        first, second = ([one.func, one.keywords] for one in (first, second))
+        first, second = ([value.func, value.keywords] for value in (first, second))
     if isinstance(first, dict):
         names = first.keys() | second.keys()
         return all(_are_same(first.get(name), second.get(name)) for name in names)

@@ -15,7 +15,7 @@ except ImportError:  # on Windows
 
 # The suffix of a file that is being written, after its name and digits.
 UNFINISHED = ".part"
-# An unfinished file not written to for so many seconds has no writer any more.
+# Seconds after which an unfinished file has no writer any more.
 ABANDONED = 3600
 # Seconds between tries to change a file that may be open elsewhere.
 PAUSES = 0.01, 0.02, 0.05, 0.1, 0.2, 0.5

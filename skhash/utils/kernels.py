@@ -120,11 +120,9 @@ def _compile_contiguous(compile_any, signature):
     """Compile for a signature, or raise ``TypeError`` for other array layouts."""
     kinds, _ = normalize_signature(signature)
     for kind in kinds:
-        for one in kind if isinstance(kind, types.BaseTuple) else [kind]:
-            if isinstance(one, types.Array) and (one.layout != "C" or not one.aligned):
-                raise TypeError(
-                    f"Kernels are compiled for arrays in C order, not {one}."
-                )
+        for t in kind if isinstance(kind, types.BaseTuple) else [kind]:
+            if isinstance(t, types.Array) and (t.layout != "C" or not t.aligned):
+                raise TypeError(f"Kernels are compiled for arrays in C order, not {t}.")
     return compile_any(signature)
 
 
@@ -135,8 +133,8 @@ def address_of(compiled: Callable, *kinds) -> int:
     address (see `by_address`), code is compiled once for all who call it.
     """
     compiled.compile(kinds)
-    found = compiled.overloads[kinds]
-    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+    program = compiled.overloads[kinds]
+    return program.library.get_pointer_to_function(program.fndesc.llvm_func_name)
 
 
 def by_address(returned, *kinds) -> Callable:
@@ -153,10 +151,10 @@ def by_address(returned, *kinds) -> Callable:
             convention = context.call_conv
             kind = convention.get_function_type(returned, kinds).as_pointer()
             function = builder.inttoptr(address, kind)
-            _, found = convention.call_function(
+            _, result = convention.call_function(
                 builder, function, returned, kinds, arguments
             )
-            return found
+            return result
 
         return returned(types.intp, types.Tuple(kinds)), codegen
 

@@ -63,7 +63,7 @@ torch = LateModule("torch")  # most of the time that importing skhash would take
 
 
 def late_names(
-    package: str, names: dict[str, list[str]]
+    package: str, names: dict[str, list[str]], modules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package that imports its names late.
 
@@ -74,20 +74,23 @@ def late_names(
     names : dict
         The names that each module of the package gives it. The modules are names of the
         package, too.
+    modules : tuple of str
+        More modules, which give it no names.
     """
-    module_of = {name: module for module, own in names.items() for name in own}
+    module_of = {name: module for module, given in names.items() for name in given}
+    modules = (*names, *modules)
 
     def __getattr__(name):
-        if name not in module_of and name not in names:
+        if name not in module_of and name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with late_import:
-            found = import_module(f"{package}.{module_of.get(name, name)}")
+            value = import_module(f"{package}.{module_of.get(name, name)}")
         if name in module_of:
-            found = getattr(found, name)
-        setattr(sys.modules[package], name, found)
-        return found
+            value = getattr(value, name)
+        setattr(sys.modules[package], name, value)
+        return value
 
     def __dir__():
-        return sorted({*vars(sys.modules[package]), *module_of, *names})
+        return sorted({*vars(sys.modules[package]), *module_of, *modules})
 
     return __getattr__, __dir__

@@ -25,8 +25,8 @@ def has_features(*names):
     """Return whether numba compiles for a processor with these features."""
     if config.CPU_FEATURES is not None:
         return all(f"+{name}" in config.CPU_FEATURES for name in names)
-    own = config.CPU_NAME in (None, "", "host")
-    features = llvm.get_host_cpu_features() if own else {}
+    is_here = config.CPU_NAME in (None, "", "host")
+    features = llvm.get_host_cpu_features() if is_here else {}
     return all(features.get(name, name in _EVERYWHERE) for name in names)
 
 
@@ -88,7 +88,7 @@ class Code:
     def use(self, name, *operands, returned=None):
         """Call a function of LLVM that returns this type, or its first operand's."""
         returned = returned or operands[0].type
-        kind = ir.FunctionType(returned, [one.type for one in operands])
+        kind = ir.FunctionType(returned, [operand.type for operand in operands])
         function = cgutils.get_or_insert_function(self.module, kind, name)
         return self.call(function, operands)
 
@@ -175,7 +175,7 @@ def _checked(parameter, kind):
     """Return the type of an argument, or raise ``TypingError``."""
     wanted = parameter.annotation
     if isinstance(wanted, tuple):
-        others = [one for one in wanted if one.dtype == getattr(kind, "dtype", None)]
+        others = [t for t in wanted if t.dtype == getattr(kind, "dtype", None)]
         wanted = (others or wanted)[0]
     if wanted is int:
         return kind

@@ -64,7 +64,7 @@ def partial_labels(y, *, is_part=False):
             (n_samples, n_labels)
         Classes, unknown as this file says; or a 0/1 column for each of several labels.
     is_part : bool
-        Whether these are some rows of a stream, which may all be unlabelled.
+        Whether these are a part of a stream, whose rows may all be unlabelled.
 
     Returns
     -------
@@ -168,16 +168,17 @@ def _checked_classes(y):
 def _named(y):
     """Convert an array of objects to one of numbers or of strings."""
     marks = (None, UNKNOWN, UNKNOWN_NAME)
-    is_unknown = [isinstance(one, str | Number | None) and one in marks for one in y]
+    is_unknown = [isinstance(v, str | Number | None) and v in marks for v in y]
     is_unknown = np.array(is_unknown, dtype=bool)
     known = y[~is_unknown]
-    are_names = any(isinstance(one, str) for one in known)
-    for one in known:
-        fits = isinstance(one, str) if are_names else isinstance(one, Number)
-        if not fits or one != one:
+    are_names = any(isinstance(label, str) for label in known)
+    for label in known:
+        fits = isinstance(label, str) if are_names else isinstance(label, Number)
+        if not fits or label != label:
             raise ValueError(
-                f"y holds {one!r} among {'strings' if are_names else 'numbers'}; give "
-                "all numbers or all strings, and None or -1 where a class is not known."
+                f"y holds {label!r} among {'strings' if are_names else 'numbers'}; "
+                "give all numbers or all strings, and None or -1 where a class is not "
+                "known."
             )
     labels = np.where(is_unknown, UNKNOWN_NAME if are_names else UNKNOWN, y)
     return np.array(labels.tolist())

@@ -52,7 +52,7 @@ def _count_cores(_period):
 
 
 def map_in_threads(function: Callable, items: Iterable, threads: int) -> list:
-    """Return ``[function(item) for item in items]``, computed by some threads.
+    """Return ``[function(item) for item in items]``, computed by `threads` threads.
 
     The calling thread is one of them. The others stay for the next call: joblib starts
     new ones at every call, which is slower than many a search.
@@ -87,7 +87,7 @@ def map_in_threads(function: Callable, items: Iterable, threads: int) -> list:
 
 
 def map_chunks(function: Callable, n_rows: int, size: int, threads: int) -> list:
-    """Call `function` on slices that cover ``range(n_rows)``, in some threads.
+    """Call `function` on slices that cover ``range(n_rows)``, in `threads` threads.
 
     They have `size` rows at most, and are as many for each thread. Without rows there
     is one.

@@ -55,8 +55,9 @@ def _fitted_problem(model, X, y, loss, batch_size, device):
             "which is no estimator of skhash.gradients: there is nothing to exchange."
         )
     # Not every generator can be copied, and this one is replaced at each call.
-    own = getattr(module, "generator", None)
-    module = copy.deepcopy(module, {} if own is None else {id(own): torch.Generator()})
+    generator = getattr(module, "generator", None)
+    memo = {} if generator is None else {id(generator): torch.Generator()}
+    module = copy.deepcopy(module, memo)
     return Problem(module, batch, batch_size, device)
 
 
@@ -179,10 +180,10 @@ class Problem:
         self.module.gradient = estimator
         self.module.generator = seeded(seed, self.device)
         loss = self.module.loss(self.module(batch.X), batch)
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             loss, self.parameters, allow_unused=True, materialize_grads=True
         )
-        return torch.cat([part.flatten() for part in found])
+        return torch.cat([part.flatten() for part in gradients])
 
 
 class _Probe(StraightThrough):

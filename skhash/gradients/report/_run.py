@@ -1,6 +1,6 @@
 """The report itself: problem, reference, trials, rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -14,38 +14,28 @@ from skhash.gradients._network import NetworkGradient
 from skhash.gradients.report._problems import make_problem
 from skhash.gradients.report._result import GradientReport
 from skhash.gradients.report._trials import Reference, measure
-from skhash.utils._sklearn import validate_params
-from skhash.utils.ranges import COUNT, COUNT_FROM_2
+from skhash.utils.parameters import Count, CountFrom2, RandomState, checked
 from skhash.utils.torch import resolve_device, seeded_globals
 
-# Up to so many units the reference is an enumeration of all states.
+# Largest number of units whose states a reference enumerates.
 MAX_EXACT_BITS = 12
 # Samples of one call of a sampled reference: they bound its memory.
 REFERENCE_CHUNK = 10
 
 
-@validate_params(
-    {
-        "loss": [callable, None],
-        "n_trials": COUNT_FROM_2,
-        "reference_samples": COUNT,
-        "batch_size": [*COUNT, None],
-        "random_state": ["random_state"],
-        "device": [str],
-    }
-)
+@checked
 def gradient_report(
     model,
     X,
     estimators,
     *,
-    loss=None,
+    loss: Callable | None = None,
     y=None,
-    n_trials=100,
-    reference_samples=1000,
-    batch_size=None,
-    random_state=None,
-    device="cpu",
+    n_trials: CountFrom2 = 100,
+    reference_samples: Count = 1000,
+    batch_size: Count | None = None,
+    random_state: RandomState = None,
+    device: str = "cpu",
 ) -> GradientReport:
     r"""Measure gradient estimators on a model, at its present parameters.
 

@@ -1,5 +1,9 @@
 """Stochastic autoencoders with a binary code: semantic hashing."""
 
+from collections.abc import Callable
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -18,10 +22,18 @@ from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import torch
-from skhash.utils.ranges import NOT_NEGATIVE, SHARE_BELOW_1
+from skhash.utils.parameters import (
+    ArrayLike,
+    Count,
+    NotNegative,
+    Positive,
+    ShareBelow1,
+    with_parameters,
+)
 from skhash.utils.torch import seeded_generator
 
 
+@with_parameters(kw_only=True)
 class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Stochastic autoencoder with a binary code: semantic hashing.
 
@@ -192,6 +204,20 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     [1.0, 1.0, 1.0, 1.0]
     """
 
+    n_bits: Count = field(default=32, kw_only=False)
+    hidden_layer_sizes: ArrayLike = (512,)
+    decoder: Literal["multinomial", "gaussian", "bernoulli"] = "multinomial"
+    decoder_hidden_layer_sizes: ArrayLike | None = ()
+    encoder_input: Annotated[str, StrOptions({"auto", *mlp.ENCODER_INPUTS})] = "auto"
+    posterior: Literal["independent", "correlated"] | Posterior = "independent"
+    gradient: str | Annotated[Any, HasMethods(["surrogate"])] = "st"
+    noise: str | Annotated[Any, HasMethods(["cdf"])] = "logistic"
+    kl_weight: NotNegative | Callable = 0.03
+    dropout: ShareBelow1 = 0.5
+    correction: str | Correction | None = None
+    lr: Positive = 0.003
+    max_epochs: Count = 12
+
     _saved = {
         "scale_": reals(low=TINY),
         "rho_": optional(reals(low=TINY)),
@@ -201,68 +227,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         "covariance_coef_": optional(reals("n_hidden", "n_heads")),
         "covariance_intercept_": optional(reals("n_heads")),
     }
-    _parameter_constraints: dict = {
-        **BaseNeuralHasher._parameter_constraints,
-        "hidden_layer_sizes": ["array-like"],
-        "decoder": [StrOptions({"multinomial", "gaussian", "bernoulli"})],
-        "decoder_hidden_layer_sizes": ["array-like", None],
-        "encoder_input": [StrOptions({"auto", *mlp.ENCODER_INPUTS})],
-        "posterior": [StrOptions({"independent", "correlated"}), Posterior],
-        "gradient": [str, HasMethods(["surrogate"])],
-        "noise": [str, HasMethods(["cdf"])],
-        "kl_weight": [*NOT_NEGATIVE, callable],
-        "dropout": SHARE_BELOW_1,
-        "correction": [str, Correction, None],
-    }
-
-    def __init__(
-        self,
-        n_bits=32,
-        *,
-        hidden_layer_sizes=(512,),
-        decoder="multinomial",
-        decoder_hidden_layer_sizes=(),
-        encoder_input="auto",
-        posterior="independent",
-        gradient="st",
-        noise="logistic",
-        kl_weight=0.03,
-        dropout=0.5,
-        correction=None,
-        normalize=False,
-        lr=3e-3,
-        lr_schedule=None,
-        max_epochs=12,
-        batch_size="auto",
-        optimizer="adam",
-        callbacks=None,
-        validation_fraction=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.decoder = decoder
-        self.decoder_hidden_layer_sizes = decoder_hidden_layer_sizes
-        self.encoder_input = encoder_input
-        self.posterior = posterior
-        self.gradient = gradient
-        self.noise = noise
-        self.kl_weight = kl_weight
-        self.dropout = dropout
-        self.correction = correction
-        self.normalize = normalize
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.callbacks = callbacks
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def inverse_transform(self, X) -> np.ndarray:
         """Decode bits into expected data.
@@ -331,12 +295,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         if coefs[-1].shape[1] != self.n_features_in_:
             raise ValueError(f"decoder_coefs_ do not end with {self.n_features_in_}.")
         heads = getattr(self, "covariance_coef_", None)
-        found = (0, 0) if heads is None else heads.shape
+        shape = (0, 0) if heads is None else heads.shape
         n_heads = resolve_posterior(self.posterior).n_heads(n_bits) - n_bits
         if (heads is None) != (getattr(self, "covariance_intercept_", None) is None):
             raise ValueError("covariance_coef_ needs covariance_intercept_.")
-        if found != ((self.coefs_[-1].shape[0], n_heads) if n_heads else (0, 0)):
-            raise ValueError(f"covariance_coef_ has shape {found}.")
+        if shape != ((self.coefs_[-1].shape[0], n_heads) if n_heads else (0, 0)):
+            raise ValueError(f"covariance_coef_ has shape {shape}.")
         of_values = getattr(self, "rho_", None) is not None and self.mean_ is not None
         if self.decoder == "gaussian" and not of_values:
             raise ValueError("mean_ or rho_ of a gaussian decoder is missing.")
@@ -379,12 +343,11 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def _module(self, run):
         sizes = self.n_features_in_, self._n_features_out
         unused = seeded_generator(np.random.RandomState(0))
-        unit = self.mean_, self.scale_
-        module = self._module_of(*sizes, unused, *unit, n_steps=self.n_steps_)
-        module.start_phase(len(self._phases(0)) - 1)
+        module = self._module_of(*sizes, unused, self.mean_, self.scale_)
+        module.go_on(self.n_steps_, len(self._phases(0)) - 1)
         return module
 
-    def _module_of(self, n_features, n_bits, generator, mean, scale, n_steps=0):
+    def _module_of(self, n_features, n_bits, generator, mean, scale):
         """Return a module for these parameters, with random weights."""
         from skhash.gradients import BernoulliUnits, resolve_gradient
         from skhash.losses._likelihoods import LIKELIHOODS
@@ -392,7 +355,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         from skhash.neural.autoencoder._module import StochasticAutoencoder
 
         posterior = resolve_posterior(self.posterior)
-        correction = resolve_correction(self.correction)
+        gradients = [resolve_gradient(self.gradient)]
+        if correction := resolve_correction(self.correction):
+            gradients.append(correction.make_gradient())
         hidden = mlp.check_layer_sizes(self.hidden_layer_sizes, "hidden_layer_sizes")
         sizes = self.decoder_hidden_layer_sizes
         sizes = hidden[::-1] if sizes is None else sizes
@@ -403,14 +368,12 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             MLP([n_bits, *decoder_hidden, n_features], generator),
             LIKELIHOODS[self.decoder](),
             posterior,
-            gradient=resolve_gradient(self.gradient),
-            correction=correction and correction.make_gradient(),
+            gradients=gradients,
             units=BernoulliUnits(self.noise),
             kl_weight=self.kl_weight,
             encoder_input=self._encoder_input,
             mean=mean,
             scale=scale,
-            n_steps=n_steps,
         )
 
     def _read(self, module, X, run):

@@ -17,9 +17,8 @@ class StochasticAutoencoder(TrainedModule):
     likelihood : nn.Module
         ``likelihood(outputs, X)`` is the reconstruction loss of each row.
     posterior : Posterior
-    gradient : GradientEstimator
-    correction : GradientEstimator or None
-        Replaces it in a second phase.
+    gradients : list of GradientEstimator
+        The estimator of each phase.
     units : BernoulliUnits
         Of 0/1 coding.
     kl_weight : float or callable
@@ -27,8 +26,6 @@ class StochasticAutoencoder(TrainedModule):
     encoder_input : {"values", "unit", "frequency", "presence"}
     mean, scale
         Used to standardize the data.
-    n_steps : int
-        The steps of the optimizer before.
     """
 
     def __init__(
@@ -38,21 +35,19 @@ class StochasticAutoencoder(TrainedModule):
         likelihood,
         posterior,
         *,
-        gradient,
+        gradients,
         units,
-        correction=None,
         kl_weight=0.0,
         encoder_input="values",
         mean=None,
         scale=1.0,
-        n_steps=0,
     ):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
         self.likelihood, self.posterior = likelihood, posterior
-        self.gradient, self.correction, self.units = gradient, correction, units
+        self.gradients, self.gradient, self.units = gradients, gradients[0], units
         self.kl_weight, self.encoder_input = kl_weight, encoder_input
-        self.mean, self.scale, self.n_steps = mean, scale, n_steps
+        self.mean, self.scale, self.n_steps = mean, scale, 0
         gaussian = likelihood.is_quadratic
         self.accepts_sparse = not gaussian
         if gaussian and encoder_input != "values":
@@ -61,8 +56,8 @@ class StochasticAutoencoder(TrainedModule):
                 "decoder='gaussian' standardizes its rows: take 'values'."
             )
         quadratic = gaussian and len(decoder.coefs) == 1 and posterior.has_closed_form
-        for name, estimator in [("gradient", gradient), ("correction", correction)]:
-            if estimator and estimator.needs_curvature and not quadratic:
+        for name, estimator in zip(("gradient", "correction"), gradients, strict=False):
+            if estimator.needs_curvature and not quadratic:
                 raise ValueError(
                     f"{name}={estimator!r} corrects the bias of losses that are "
                     "quadratic in the code: it needs decoder='gaussian', "
@@ -76,9 +71,13 @@ class StochasticAutoencoder(TrainedModule):
         """Return the mean loss of the rows."""
         return self.losses(heads, self.reconstruction(batch.X), batch.rows).mean()
 
+    def go_on(self, n_steps, phase):
+        """Continue after `n_steps` steps of the optimizer, in this phase."""
+        self.n_steps = n_steps
+        self.start_phase(phase)
+
     def start_phase(self, phase):
-        if phase:
-            self.gradient = self.correction
+        self.gradient = self.gradients[phase]
 
     def end_step(self, optimizer):
         self.n_steps += 1

@@ -1,12 +1,13 @@
 """Parts of a `StochasticAutoencoderHash`: distributions of bits, a second phase."""
 
 import math
+from typing import Annotated, Any
 
 from sklearn.base import BaseEstimator
 
 from skhash.utils._sklearn import HasMethods
 from skhash.utils.late import torch
-from skhash.utils.ranges import COUNT, NOT_NEGATIVE
+from skhash.utils.parameters import Count, NotNegative, with_parameters
 from skhash.utils.strategies import resolved
 
 
@@ -62,6 +63,7 @@ class Posterior(BaseEstimator):
         return lambda bits: bernoulli_kl(noise.log_odds(logits), logits.new_zeros(()))
 
 
+@with_parameters()
 class CorrelatedPosterior(Posterior):
     """Bits made dependent by a Gaussian r of low-rank covariance (CorrSH).
 
@@ -92,17 +94,11 @@ class CorrelatedPosterior(Posterior):
     (512, 80)
     """
 
-    _parameter_constraints: dict = {
-        "rank": COUNT,
-        "n_mixture": COUNT,
-        "scale": [*NOT_NEGATIVE, None],
-    }
-    has_closed_form = False
+    rank: Count = 10
+    n_mixture: Count = 10
+    scale: NotNegative | None = None
 
-    def __init__(self, rank=10, n_mixture=10, scale=None) -> None:
-        self.rank = rank
-        self.n_mixture = n_mixture
-        self.scale = scale
+    has_closed_form = False
 
     def n_heads(self, n_bits):
         return n_bits * (2 + self.rank)
@@ -139,6 +135,7 @@ def resolve_posterior(posterior) -> Posterior:
     return resolved(posterior, POSTERIORS, Posterior, "posterior")
 
 
+@with_parameters()
 class Correction(BaseEstimator):
     """Epochs with another gradient, to correct the bias of the first.
 
@@ -169,16 +166,9 @@ class Correction(BaseEstimator):
     3
     """
 
-    _parameter_constraints: dict = {
-        "gradient": [str, HasMethods(["surrogate"])],
-        "n_samples": COUNT,
-        "n_epochs": COUNT,
-    }
-
-    def __init__(self, gradient="arm", n_samples=10, n_epochs=6) -> None:
-        self.gradient = gradient
-        self.n_samples = n_samples
-        self.n_epochs = n_epochs
+    gradient: str | Annotated[Any, HasMethods(["surrogate"])] = "arm"
+    n_samples: Count = 10
+    n_epochs: Count = 6
 
     def make_gradient(self):
         """Return a fresh gradient estimator."""

@@ -1,8 +1,9 @@
 """Codes learned from the data's own near neighbours."""
 
 import copy
+from functools import partial
 from numbers import Integral
-from typing import Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -18,12 +19,21 @@ from skhash.numerics._projection import (
 from skhash.numerics._rotation import gaussian, rotated_axes
 from skhash.persistence.schema import TINY, Plain, optional, reals
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import HasMethods, StrOptions
+from skhash.training._estimator import Optimizer, Schedule
+from skhash.utils._sklearn import HasMethods
 from skhash.utils.chunks import RowView
-from skhash.utils.ranges import COUNT, COUNT_FROM_2, NOT_NEGATIVE, POSITIVE
+from skhash.utils.parameters import (
+    ArrayLike,
+    Count,
+    CountFrom2,
+    Metric,
+    NotNegative,
+    Positive,
+    with_parameters,
+)
 from skhash.utils.targets import partial_labels
 
-# Lengths that nested=True trains, as far as codes have so many bits.
+# Lengths that nested=True trains, as far as codes are longer.
 PREFIXES = [2**i for i in range(3, 64)]
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
 AUTO_STEPS, AUTO_EPOCHS = 1500, (20, 100)
@@ -35,12 +45,13 @@ MANY_ROWS = 10_000
 MANY_MORE_ROWS = 60_000
 # Units of hidden_layer_sizes="auto", where there are as many rows.
 AUTO_UNITS = 512
-# Rows are trained on by their coordinates along so many principal axes at least.
+# Fewest principal axes whose coordinates rows are trained on by.
 FEWEST_AXES = 256
 # A direction along which data spread less than this share of the most is constant.
 SMALLEST_SPREAD = 1e-6
 
 
+@with_parameters(kw_only=True)
 class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     r"""Contrastive codes of near neighbours: rows near each other get near codes.
 
@@ -224,6 +235,23 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     True
     """
 
+    n_neighbors: Count = 20
+    metric: Metric = "euclidean"
+    hidden_layer_sizes: Literal["auto"] | ArrayLike = "auto"
+    nested: bool | ArrayLike = True
+    temperature: Positive = 0.24
+    gradient: str | Annotated[Any, HasMethods(["surrogate"])] = "annealed_tanh"
+    distance_weight: NotNegative = 0.02
+    reconstruction_weight: NotNegative = 0.2
+    graph: Literal["projected", "exact"] | Annotated[Any, "sparse matrix"] = "projected"
+    max_train_samples: CountFrom2 | None = 50_000
+    lr: Positive = 0.1
+    lr_schedule: Schedule = "cosine"
+    max_epochs: Count | Literal["auto"] = "auto"
+    batch_size: CountFrom2 | Literal["auto"] = "auto"
+    optimizer: Optimizer = "adamw"
+    weight_decay: NotNegative = 0.03
+
     _auto_steps, _auto_batch_sizes = 16, (64, 512)
 
     _saved = {
@@ -233,73 +261,6 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "skip_coef_": optional(reals("n_features", "n_bits")),
         "lengths_": Plain(list),
     }
-    _parameter_constraints: dict = {
-        **BaseNeuralHasher._parameter_constraints,
-        "n_neighbors": COUNT,
-        "metric": [StrOptions({"euclidean", "cosine", "inner_product"})],
-        "hidden_layer_sizes": [StrOptions({"auto"}), "array-like"],
-        "nested": ["boolean", "array-like"],
-        "temperature": POSITIVE,
-        "gradient": [str, HasMethods(["surrogate"])],
-        "distance_weight": NOT_NEGATIVE,
-        "reconstruction_weight": NOT_NEGATIVE,
-        "graph": [StrOptions({"projected", "exact"}), "sparse matrix"],
-        "max_train_samples": [*COUNT_FROM_2, None],
-        "max_epochs": [*COUNT, StrOptions({"auto"})],
-        "batch_size": [*COUNT_FROM_2, StrOptions({"auto"})],
-        "weight_decay": NOT_NEGATIVE,
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        n_neighbors=20,
-        metric="euclidean",
-        hidden_layer_sizes="auto",
-        nested=True,
-        temperature=0.24,
-        gradient="annealed_tanh",
-        distance_weight=0.02,
-        reconstruction_weight=0.2,
-        graph="projected",
-        max_train_samples=50_000,
-        normalize=False,
-        lr=0.1,
-        lr_schedule="cosine",
-        max_epochs="auto",
-        batch_size="auto",
-        optimizer="adamw",
-        weight_decay=0.03,
-        callbacks=None,
-        validation_fraction=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.nested = nested
-        self.temperature = temperature
-        self.gradient = gradient
-        self.distance_weight = distance_weight
-        self.reconstruction_weight = reconstruction_weight
-        self.graph = graph
-        self.max_train_samples = max_train_samples
-        self.normalize = normalize
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.callbacks = callbacks
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
@@ -436,24 +397,25 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             drawn = (gaussian(*shape, run.generator).numpy() for shape in shapes)
             coefs = [values * np.sqrt(2 / len(values)) for values in drawn]
             coefs[-1][:], skip = 0.0, start
-        layers = coefs, [np.zeros(size) for size in sizes[1:]], skip
-        n_epochs = self._n_epochs(n_samples)
-        return self._module_of(layers, mean, scale, axes, lengths, n_samples, n_epochs)
+        module_of = self._module_of(n_samples, self._n_epochs(n_samples), lengths)
+        intercepts = [np.zeros(size) for size in sizes[1:]]
+        return module_of(coefs, intercepts, skip, mean=mean, scale=scale, axes=axes)
 
     def _module(self, run):
         first, *others = self.coefs_
         n_axes, n_bits = len(self.axes_), self._n_features_out
         coefs = [np.zeros((n_axes, first.shape[1])), *others]
         skip = None if self.skip_coef_ is None else np.zeros((n_axes, n_bits))
-        layers = coefs, self.intercepts_, skip
-        fitted = self.mean_, self.scale_, self.axes_, self.lengths_
         n_epochs = self.n_iter_ if self.max_epochs == "auto" else self.max_epochs
         n_samples = 1 if run is None else run.n_trained
-        return self._module_of(layers, *fitted, n_samples, n_epochs)
+        module_of = self._module_of(n_samples, n_epochs, self.lengths_)
+        fitted = {"mean": self.mean_, "scale": self.scale_, "axes": self.axes_}
+        return module_of(coefs, self.intercepts_, skip, **fitted)
 
-    def _module_of(self, layers, mean, scale, axes, lengths, n_samples, n_epochs):
+    def _module_of(self, n_samples, n_epochs, lengths):
+        """Return a function that makes the module of given weights."""
         from skhash.gradients import require_layerwise, resolve_gradient
-        from skhash.neural.neighbor._module import NeighborModule
+        from skhash.neural.neighbor._module import Contrast, NeighborModule
         from skhash.neural.neighbor._rows import NearRows
 
         gradient = None
@@ -464,23 +426,21 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         by_distance = isinstance(self.graph, str) and self.metric != "inner_product"
         few = min(1.0, MANY_ROWS / n_samples)
         many = max(1.0, n_samples / MANY_MORE_ROWS) ** 0.5
-        return NeighborModule(
-            *layers,
-            mean=mean,
-            scale=scale,
-            axes=axes,
+        contrast = Contrast(
             lengths=lengths,
             temperature=self.temperature,
             sharpness=n_samples**SHARPNESS,
             by_distance=by_distance,
-            gradient=gradient,
-            n_epochs=n_epochs,
             distance_weight=self.distance_weight * by_distance * few,
             reconstruction_weight=self.reconstruction_weight * by_distance * many,
             unit_rows=self.metric == "cosine",
-            source=NearRows(
-                self.n_neighbors, self.metric, self.graph, self.max_train_samples
-            ),
+            n_epochs=n_epochs,
+        )
+        source = NearRows(
+            self.n_neighbors, self.metric, self.graph, self.max_train_samples
+        )
+        return partial(
+            NeighborModule, contrast=contrast, gradient=gradient, source=source
         )
 
     def _read(self, module, X, run):
@@ -491,7 +451,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             "coefs_": [_of_columns(first, module), *others],
             "intercepts_": mlp.layers_of(values, "intercepts"),
             "skip_coef_": None if skip is None else _of_columns(_as_used(skip), module),
-            "lengths_": module.lengths,
+            "lengths_": module.contrast.lengths,
             "axes_": module.axes,
         }
 

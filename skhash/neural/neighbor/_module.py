@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -23,6 +24,41 @@ DECAY = 3.0
 COOLING = 0.3
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """The losses that a `NeighborModule` is trained for.
+
+    Attributes
+    ----------
+    lengths : sequence of int
+        The prefixes to train, the last of all bits.
+    temperature : float
+        That of a prefix of m bits is ``temperature / m^0.3``.
+    sharpness : float
+        How much likelier the nearest partner of a batch is wanted than one at a mean
+        distance: ``exp(sharpness)`` times.
+    by_distance : bool
+        Whether partners are wanted by their distance; see `wanted_by_distance`. With
+        labels, or if it is False, all that are known to be near are wanted alike.
+    n_epochs : int
+        b is 1 in the first of these epochs, 5 in the last, and stays 5.
+    distance_weight, reconstruction_weight : float
+        Weights of the losses of distances and of reconstruction; see `PairLoss` and
+        `ReconstructionLoss`. They are left out with labels, and unless `by_distance`.
+    unit_rows : bool
+        Whether these are those of raw rows of unit length.
+    """
+
+    lengths: list
+    temperature: float
+    sharpness: float
+    by_distance: bool
+    distance_weight: float
+    reconstruction_weight: float
+    unit_rows: bool
+    n_epochs: int
+
+
 class NeighborModule(TrainedModule):
     """Linear layers with ReLU between them, trained to tell partners from other rows.
 
@@ -42,25 +78,10 @@ class NeighborModule(TrainedModule):
         The layers, for projected rows.
     skip_coef : ndarray of shape (n_inputs, n_bits) or None
         A linear map beside the layers, added to their outputs.
-    lengths : sequence of int
-        The prefixes to train, the last of all bits.
-    temperature : float
-        That of a prefix of m bits is ``temperature / m^0.3``.
-    sharpness : float
-        How much likelier the nearest partner of a batch is wanted than one at a mean
-        distance: ``exp(sharpness)`` times.
-    by_distance : bool
-        Whether partners are wanted by their distance; see `wanted_by_distance`. With
-        labels, or if it is False, all that are known to be near are wanted alike.
+    contrast : Contrast
+        The losses.
     gradient : LayerwiseGradient or None
         None puts ``tanh(b a)`` in the place of signs of logits a, with b from 1 to 5.
-    n_epochs : int
-        b is 1 in the first of so many epochs, 5 in the last, and stays so.
-    distance_weight, reconstruction_weight : float
-        Weights of the losses of distances and of reconstruction; see `PairLoss` and
-        `ReconstructionLoss`. They are left out with labels, and unless `by_distance`.
-    unit_rows : bool
-        Whether these are those of raw rows of unit length.
     source : NearRows or None
         Finds the partners of rows.
     """
@@ -74,15 +95,8 @@ class NeighborModule(TrainedModule):
         mean,
         scale,
         axes,
-        lengths,
-        temperature,
-        sharpness,
-        by_distance,
-        gradient,
-        n_epochs,
-        distance_weight,
-        reconstruction_weight,
-        unit_rows,
+        contrast,
+        gradient=None,
         source=None,
     ):
         super().__init__()
@@ -90,19 +104,12 @@ class NeighborModule(TrainedModule):
         self.coefs = nn.ParameterList(_stretched(coef) for coef in coefs)
         self.intercepts = nn.ParameterList(map(_parameter, intercepts))
         self.skip_coef = None if skip_coef is None else _stretched(skip_coef)
-        n_inputs = len(coefs[0])
         self.decoders = nn.ParameterList(
-            nn.Parameter(torch.zeros(length, n_inputs))
-            for length in (lengths if reconstruction_weight else ())
+            nn.Parameter(torch.zeros(length, len(coefs[0])))
+            for length in (contrast.lengths if contrast.reconstruction_weight else ())
         )
-        self.lengths = lengths
-        self.temperature = temperature
-        self.sharpness, self.by_distance = sharpness, by_distance
-        self.gradient = gradient
-        self.n_epochs, self.steepness, self.is_coarse = n_epochs, 1.0, False
-        self.distance_weight = distance_weight
-        self.reconstruction_weight = reconstruction_weight
-        self.unit_rows = unit_rows
+        self.contrast, self.gradient = contrast, gradient
+        self.steepness, self.is_coarse = 1.0, False
         self.source, self.bank = source, None
         origin = torch.tensor(axes @ mean / scale, dtype=torch.float32)
         self.register_buffer("origin", origin)
@@ -125,7 +132,7 @@ class NeighborModule(TrainedModule):
         return rows
 
     def start_epoch(self, epoch):
-        last = max(self.n_epochs - 1, 1)
+        last = max(self.contrast.n_epochs - 1, 1)
         self.steepness = STEEPEST ** min(epoch / last, 1.0)
         # Curves bear rough products. Hard signs flip by them.
         smooth = self.gradient is None
@@ -134,24 +141,26 @@ class NeighborModule(TrainedModule):
     def loss(self, logits, batch):
         """Return the loss of a batch, a sum over lengths."""
         signs = self._signs(logits)
-        contrast = *signs.chunk(2), self.lengths, self.temperature
-        if batch.labels is not None or not self.by_distance:
+        rows, partners = signs.chunk(2)
+        contrast = self.contrast
+        pair_loss = partial(
+            PairLoss.apply, rows, partners, contrast.lengths, contrast.temperature
+        )
+        if batch.labels is not None or not contrast.by_distance:
             near = _known(*batch.parts()).to(signs.dtype)
-            return PairLoss.apply(*contrast, wanted_alike(near), None, 0.0)
-        rows = self._compared(batch.X)
-        squares = squared_distances(*rows.chunk(2))
-        wanted, distances = wanted_by_distance(squares, self.sharpness), None
-        if self.distance_weight:
+            return pair_loss(wanted_alike(near), None, 0.0)
+        X = self._compared(batch.X)
+        squares = squared_distances(*X.chunk(2))
+        wanted, distances = wanted_by_distance(squares, contrast.sharpness), None
+        if contrast.distance_weight:
             distances = Distances.of(squares)
-        loss = PairLoss.apply(*contrast, wanted, distances, self.distance_weight)
-        if self.reconstruction_weight:
+        loss = pair_loss(wanted, distances, contrast.distance_weight)
+        if contrast.reconstruction_weight:
+            target = _standardized(X).chunk(2)[0]
             unexplained = ReconstructionLoss.apply(
-                signs.chunk(2)[0],
-                _standardized(rows).chunk(2)[0],
-                self._is_coarse(),
-                *self.decoders,
+                rows, target, self._is_coarse(), *self.decoders
             )
-            loss = loss + self.reconstruction_weight * unexplained
+            loss = loss + contrast.reconstruction_weight * unexplained
         return loss
 
     def _is_coarse(self):
@@ -165,19 +174,21 @@ class NeighborModule(TrainedModule):
 
     def _compared(self, X):
         """Return rows to measure distances of, of unit length if the raw ones are."""
-        return nn.functional.normalize(X + self.origin) if self.unit_rows else X
+        return (
+            nn.functional.normalize(X + self.origin) if self.contrast.unit_rows else X
+        )
 
 
-def _known(own, theirs):
-    """Return which partners of the batch are near a row: a mask (n, n)."""
-    near = torch.cat([own.rows[:, None], own.partners[:, :, 0]], dim=1)
-    known = held(near, theirs.rows)
-    if own.labels is None:
+def _known(first, second):
+    """Return which of the second rows are near a first one: a mask (n, n)."""
+    near = torch.cat([first.rows[:, None], first.partners[:, :, 0]], dim=1)
+    known = held(near, second.rows)
+    if first.labels is None:
         return known.fill_diagonal_(True)
-    if own.labels.shape[1] == 1:
-        known |= (own.labels == theirs.labels.T) & (own.labels >= 0)
+    if first.labels.shape[1] == 1:
+        known |= (first.labels == second.labels.T) & (first.labels >= 0)
     else:
-        known |= own.labels.float() @ theirs.labels.T.float() > 0
+        known |= first.labels.float() @ second.labels.T.float() > 0
     return known.fill_diagonal_(True)
 
 
@@ -305,16 +316,16 @@ class PairLoss(torch.autograd.Function):
         # A length after the other, so that matrices of pairs stay in the cache.
         for block, m in zip(blocks, lengths, strict=True):
             agreement.addmm_(rows[:, block], partners[:, block].T)
-            own, slope = _contrastive(agreement, m, temperature, wanted)
-            loss = loss + own
+            contrast, slope = _contrastive(agreement, m, temperature, wanted)
+            loss = loss + contrast
             if distances is not None:
                 loss = loss + _off_distance(agreement, distances, weight * m, slope)
             slopes.append(slope)
         of_rows, of_partners = torch.empty_like(rows), torch.empty_like(partners)
         slope = torch.zeros_like(wanted)
         # The first bits belong to all lengths, the last to the longest alone.
-        for block, own in zip(reversed(blocks), reversed(slopes), strict=True):
-            slope += own
+        for block, of_length in zip(reversed(blocks), reversed(slopes), strict=True):
+            slope += of_length
             torch.mm(slope, partners[:, block], out=of_rows[:, block])
             torch.mm(slope.T, rows[:, block], out=of_partners[:, block])
         ctx.save_for_backward(of_rows, of_partners)
@@ -380,12 +391,12 @@ class ReconstructionLoss(torch.autograd.Function):
         rounded = signs.to(kind)
         for decoder in decoders:
             m, root = len(decoder), math.sqrt(len(decoder))
-            own = rounded[:, :m]
-            error = (own @ (decoder / root).to(kind)).to(signs.dtype) - target
+            prefix = rounded[:, :m]
+            error = (prefix @ (decoder / root).to(kind)).to(signs.dtype) - target
             loss = loss + root * error.square().mean()
             slope = error.mul_(2 / error.numel()).to(kind)
             of_signs[:, :m] += slope @ decoder.T.to(kind)
-            of_decoders.append((own.T @ slope).to(signs.dtype))
+            of_decoders.append((prefix.T @ slope).to(signs.dtype))
         ctx.save_for_backward(of_signs, *of_decoders)
         return loss
 

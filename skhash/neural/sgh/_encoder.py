@@ -1,6 +1,6 @@
 """Stochastic Generative Hashing."""
 
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -20,13 +20,13 @@ from skhash.numerics._projection import mean_and_scale, sample_rows
 from skhash.persistence.schema import TINY, optional, reals
 from skhash.quantization._codebook import LinearDecoderMixin
 from skhash.training import BaseNeuralHasher, arrays_of
-from skhash.utils._sklearn import StrOptions
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
 from skhash.utils.late import torch
-from skhash.utils.ranges import NOT_NEGATIVE
+from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 
 
+@with_parameters(kw_only=True)
 class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
 
@@ -204,6 +204,18 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     (1797, 64)
     """
 
+    coding: Literal["01", "pm1"] = "01"
+    gradient: Literal["analytic", "exact", "linear"] = "analytic"
+    init: Literal["auto", "itq", "pca", "random"] = "auto"
+    scale: Literal["latent"] | LatentScale | None = None
+    kl_weight: NotNegative = 0.1
+    weight_penalty: NotNegative = 0.0
+    refit_decoder: bool = True
+    pairs: Literal["given", "labels", "neighbors"] | PairSource = "given"
+    lr: Positive = 0.01
+    averaging: Literal["last", "random", "mean"] = "last"
+    max_epochs: Count = 10
+
     _saved = {
         "scale_": reals(low=TINY),
         "prior_logits_": reals("n_bits"),
@@ -213,65 +225,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "scale_components_": optional(reals("n_bits", "n_features")),
         "scale_intercept_": optional(reals("n_bits")),
     }
-    _parameter_constraints: dict = {
-        **BaseNeuralHasher._parameter_constraints,
-        "coding": [StrOptions({"01", "pm1"})],
-        "gradient": [StrOptions({"analytic", "exact", "linear"})],
-        "init": [StrOptions({"auto", "itq", "pca", "random"})],
-        "scale": [StrOptions({"latent"}), LatentScale, None],
-        "kl_weight": NOT_NEGATIVE,
-        "weight_penalty": NOT_NEGATIVE,
-        "refit_decoder": ["boolean"],
-        "pairs": [StrOptions({"given", "labels", "neighbors"}), PairSource],
-        "averaging": [StrOptions({"last", "random", "mean"})],
-    }
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        coding="01",
-        gradient="analytic",
-        init="auto",
-        scale=None,
-        kl_weight=0.1,
-        weight_penalty=0.0,
-        refit_decoder=True,
-        pairs="given",
-        normalize=False,
-        lr=0.01,
-        lr_schedule=None,
-        averaging="last",
-        max_epochs=10,
-        batch_size="auto",
-        optimizer="adam",
-        callbacks=None,
-        validation_fraction=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.coding = coding
-        self.gradient = gradient
-        self.init = init
-        self.scale = scale
-        self.kl_weight = kl_weight
-        self.weight_penalty = weight_penalty
-        self.refit_decoder = refit_decoder
-        self.pairs = pairs
-        self.normalize = normalize
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.averaging = averaging
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.callbacks = callbacks
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
         """Learn the hash functions.

@@ -75,7 +75,7 @@ class SGHModule(TrainedModule):
         self.scale_std = scale_std
         if scale_std is not None:
             zeros = {"scale_weight": start["weight"], "scale_bias": start["bias"]}
-            start = start | {name: np.zeros_like(one) for name, one in zeros.items()}
+            start = start | {name: np.zeros_like(x) for name, x in zeros.items()}
         for name, values in start.items():
             # A copy: training must not reach the arrays that it starts from.
             values = torch.tensor(values, dtype=torch.float32).contiguous()

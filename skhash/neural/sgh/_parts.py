@@ -8,11 +8,11 @@ from sklearn.utils import check_consistent_length
 
 from skhash.numerics._graph import near_rows
 from skhash.utils.arrays import as_array, column_or_1d
-from skhash.utils.ranges import COUNT, NOT_NEGATIVE, POSITIVE
+from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 from skhash.utils.strategies import resolved
 from skhash.utils.targets import encoded_labels, partial_labels
 
-# Neighbours are those of at most so many rows, by at most so many components.
+# Most rows whose neighbours are found, and most components that compare them.
 NEIGHBOR_ROWS, NEIGHBOR_AXES = 20_000, 128
 # Partners drawn for each row, by labels and by listed pairs.
 DRAWN_PAIRS = 16
@@ -20,6 +20,7 @@ DRAWN_PAIRS = 16
 STRANGERS = 30
 
 
+@with_parameters()
 class LatentScale(BaseEstimator):
     """A latent scale z of each bit of each row (section E.1 of the supplement).
 
@@ -44,10 +45,7 @@ class LatentScale(BaseEstimator):
     (1797, 16)
     """
 
-    _parameter_constraints: dict = {"std": POSITIVE}
-
-    def __init__(self, std=0.3) -> None:
-        self.std = std
+    std: Positive = 0.3
 
 
 def resolve_scale(scale) -> LatentScale | None:
@@ -62,12 +60,10 @@ class PairSource(BaseEstimator):
     which pairs a batch makes up.
     """
 
-    _parameter_constraints: dict = {"weight": NOT_NEGATIVE}
+    weight: float
+    _parameter_constraints: dict = {}
     # Whether an encoder has a likelihood of pairs even while nothing is known yet.
     is_always_learned = True
-
-    def __init__(self, weight=10.0) -> None:
-        self.weight = weight
 
     def read(self, y, pairs, pair_labels, ids, is_part):
         """Return the known pairs, or None.
@@ -78,7 +74,7 @@ class PairSource(BaseEstimator):
         pairs, pair_labels, ids
             As in `SGHEncoder.fit`.
         is_part : bool
-            Whether the rows are some of a stream.
+            Whether the rows are a part of a stream.
         """
         if pairs is not None:
             raise ValueError(
@@ -116,6 +112,7 @@ class PairSource(BaseEstimator):
         """
 
 
+@with_parameters()
 class GivenPairs(PairSource):
     """The pairs that `fit` is given, if any.
 
@@ -137,6 +134,7 @@ class GivenPairs(PairSource):
     True
     """
 
+    weight: NotNegative = 10.0
     is_always_learned = False
 
     def read(self, y, pairs, pair_labels, ids, is_part):
@@ -157,16 +155,17 @@ class GivenPairs(PairSource):
 
     def of_batch(self, logits, batch):
         _, rows, others = logits.chunk(3)
-        own, first, second = batch.parts()
-        firsts, seconds = own.partners.unbind(dim=2)
+        whole, first, second = batch.parts()
+        firsts, seconds = whole.partners.unbind(dim=2)
         drawn = (firsts == first.rows[:, None]) & (seconds == second.rows[:, None])
         # Where a pair is listed several times, with different labels: their mean.
-        similar = (drawn * own.labels).sum(dim=1) / drawn.sum(dim=1)
+        similar = (drawn * whole.labels).sum(dim=1) / drawn.sum(dim=1)
         similar = similar.to(logits.dtype)[:, None, None]
         weight = _share(0 * similar + 1)
         return rows[:, None], others[:, None], similar, weight
 
 
+@with_parameters()
 class LabelPairs(PairSource):
     """Pairs of rows of known class in `y`: similar where it is the same.
 
@@ -187,6 +186,8 @@ class LabelPairs(PairSource):
     >>> encoder.pair_scale_ > 0
     True
     """
+
+    weight: NotNegative = 10.0
 
     def _read(self, y, is_part):
         if y is None:
@@ -210,12 +211,13 @@ class LabelPairs(PairSource):
 
     def of_batch(self, logits, batch):
         _, rows = logits.chunk(2)
-        _, own = batch.parts()
-        similar = (own.labels[:, None] == own.labels).to(logits.dtype)
-        is_other = own.rows[:, None] != own.rows
+        _, partners = batch.parts()
+        similar = (partners.labels[:, None] == partners.labels).to(logits.dtype)
+        is_other = partners.rows[:, None] != partners.rows
         return rows, rows, similar, _share(is_other.to(logits.dtype))
 
 
+@with_parameters()
 class NeighborPairs(PairSource):
     """Pairs of near neighbours, which are similar, and of other rows, which are not.
 
@@ -241,14 +243,8 @@ class NeighborPairs(PairSource):
     True
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": COUNT,
-        **PairSource._parameter_constraints,
-    }
-
-    def __init__(self, n_neighbors=10, weight=10.0) -> None:
-        self.n_neighbors = n_neighbors
-        self.weight = weight
+    n_neighbors: Count = 10
+    weight: NotNegative = 10.0
 
     def _read(self, y, is_part):
         return True
@@ -271,10 +267,10 @@ class NeighborPairs(PairSource):
         from skhash.training._module import held
 
         rows, others = logits.chunk(2)
-        own, theirs = batch.parts()
-        similar = held(theirs.partners[:, :, 0], own.rows).T
-        similar = similar | held(own.partners[:, :, 0], theirs.rows)
-        is_same = own.rows[:, None] == theirs.rows
+        first, second = batch.parts()
+        similar = held(second.partners[:, :, 0], first.rows).T
+        similar = similar | held(first.partners[:, :, 0], second.rows)
+        is_same = first.rows[:, None] == second.rows
         near = (similar & ~is_same).to(logits.dtype)
         n_near = near.sum()
         n_far = near.numel() - n_near - is_same.sum()
@@ -292,7 +288,7 @@ def resolve_pairs(pairs) -> PairSource:
 
 
 def _drawn(items, of_training, trains, draw):
-    """Return some of the items for each row, shape (n_samples, n_drawn).
+    """Return items drawn for each row, shape (n_samples, n_drawn).
 
     Rows that are trained on draw those `of_training`. Others draw the other ones, or
     all where there are no others.
@@ -305,8 +301,8 @@ def _drawn(items, of_training, trains, draw):
     table = np.empty((len(trains), DRAWN_PAIRS), dtype=np.int64)
     for rows, usable in ((trains, of_training), (~trains, ~of_training)):
         if rows.any():
-            some = items[usable] if usable.any() else items
-            table[rows] = draw(some, (np.count_nonzero(rows), DRAWN_PAIRS))
+            choices = items[usable] if usable.any() else items
+            table[rows] = draw(choices, (np.count_nonzero(rows), DRAWN_PAIRS))
     return table
 
 
@@ -334,10 +330,10 @@ def placed_pairs(pairs, pair_labels, ids):
         raise ValueError(
             f"pair_labels holds {other}; give 1 for similar rows and 0 for others."
         )
-    places = {one: row for row, one in enumerate(ids.tolist())}
+    places = {name: row for row, name in enumerate(ids.tolist())}
     if len(places) < len(ids):
         raise ValueError(f"ids must differ, and of {len(ids)} only {len(places)} do.")
-    rows = [places.get(one, -1) for one in pairs.ravel().tolist()]
+    rows = [places.get(name, -1) for name in pairs.ravel().tolist()]
     rows = np.array(rows, dtype=np.int64).reshape(-1, 2)
     kept = (rows >= 0).all(axis=1)
     if not kept.any():

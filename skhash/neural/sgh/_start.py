@@ -18,7 +18,7 @@ LOGIT_SPREAD = 3.0
 # A codebook is fitted with this share of ridge, which only matters for constant bits.
 RIDGE = 1e-4
 ITQ_STEPS = 50
-# `init="auto"` compares starts by the neighbours that they keep among so many rows:
+# `init="auto"` compares starts by the neighbours that they keep among 20,000 rows:
 # with fewer, ITQ and PCA come close to each other where on all rows they do not.
 AUTO_ROWS, AUTO_QUERIES, AUTO_NEIGHBORS = 20_000, 1_000, 10
 

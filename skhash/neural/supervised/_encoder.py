@@ -2,8 +2,8 @@
 
 import copy
 import math
-from functools import partialmethod
-from typing import Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -15,10 +15,19 @@ from skhash.numerics._perceptron import check_layer_sizes
 from skhash.numerics._projection import mean_and_scale
 from skhash.persistence import schema
 from skhash.training import BaseNeuralHasher
-from skhash.utils._sklearn import HasMethods, StrOptions
+from skhash.training._estimator import Optimizer
+from skhash.utils._sklearn import HasMethods
 from skhash.utils.chunks import row_chunks
 from skhash.utils.late import LateModule, torch
-from skhash.utils.ranges import COUNT_FROM_2, NOT_NEGATIVE, SHARE_BELOW_1
+from skhash.utils.parameters import (
+    ArrayLike,
+    Count,
+    CountFrom2,
+    NotNegative,
+    Positive,
+    ShareBelow1,
+    with_parameters,
+)
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import inference_device, seeded_globals
 
@@ -28,6 +37,7 @@ _networks = LateModule("skhash.neural.supervised._module")
 ENCODED_ROWS = 256
 
 
+@with_parameters(kw_only=True)
 class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     """Codes that are near for rows that share a label, by any supervised loss.
 
@@ -134,6 +144,18 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     (297, 16)
     """
 
+    loss: str | Annotated[Any, HasMethods(["objective"])] = "contrastive"
+    module: Callable | None = None
+    hidden_layer_sizes: ArrayLike = (512,)
+    dropout: ShareBelow1 = 0.0
+    balanced: bool = True
+    input_shape: ArrayLike | None = None
+    weight_decay: NotNegative = 0.0005
+    lr: Positive = 0.001
+    max_epochs: Count = 30
+    batch_size: CountFrom2 | Literal["auto"] = 128
+    optimizer: Optimizer = "adamw"
+
     _saved = {
         "classes_": schema.labels("n_classes"),
         "input_shape_": schema.optional(schema.Plain(list)),
@@ -146,61 +168,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         "inter_distance_": schema.Plain(float),
         "separability_": schema.Plain(float),
     }
-    _parameter_constraints: dict = {
-        **BaseNeuralHasher._parameter_constraints,
-        "loss": [str, HasMethods(["objective"])],
-        "module": [callable, None],
-        "hidden_layer_sizes": ["array-like"],
-        "dropout": SHARE_BELOW_1,
-        "balanced": ["boolean"],
-        "input_shape": ["array-like", None],
-        "weight_decay": NOT_NEGATIVE,
-        "batch_size": [*COUNT_FROM_2, StrOptions({"auto"})],
-    }
     _goes_on = False
-
-    def __init__(
-        self,
-        n_bits=64,
-        *,
-        loss="contrastive",
-        module=None,
-        hidden_layer_sizes=(512,),
-        dropout=0.0,
-        balanced=True,
-        input_shape=None,
-        weight_decay=5e-4,
-        normalize=False,
-        lr=1e-3,
-        lr_schedule=None,
-        max_epochs=30,
-        batch_size=128,
-        optimizer="adamw",
-        callbacks=None,
-        validation_fraction=None,
-        device="auto",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.loss = loss
-        self.module = module
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.dropout = dropout
-        self.balanced = balanced
-        self.input_shape = input_shape
-        self.weight_decay = weight_decay
-        self.normalize = normalize
-        self.lr = lr
-        self.lr_schedule = lr_schedule
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.callbacks = callbacks
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
@@ -367,6 +335,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         return tags
 
 
+@with_parameters(kw_only=True)
 class DualHashEncoder(SupervisedHash):
     """Codes of labelled rows: near for rows that share a label, and pulled to signs.
 
@@ -481,8 +450,7 @@ class DualHashEncoder(SupervisedHash):
     True
     """
 
+    loss: str | Annotated[Any, HasMethods(["objective"])] = "dualhash"
+    batch_size: CountFrom2 | Literal["auto"] = "auto"
+
     _saved = {"dual_active_fraction_": schema.optional(schema.Plain(float))}
-    # Its parameters are those of `SupervisedHash`; two have other defaults.
-    __init__ = partialmethod(
-        SupervisedHash.__init__, loss="dualhash", batch_size="auto"
-    )

@@ -29,7 +29,7 @@ from skhash.losses._likelihoods import (
     MultinomialLikelihood,
 )
 from skhash.networks._mlp import MLP
-from skhash.neural.autoencoder import CorrelatedPosterior
+from skhash.neural import CorrelatedPosterior
 from skhash.neural.autoencoder._module import StochasticAutoencoder, scale_rows
 from skhash.neural.autoencoder._parts import Posterior
 from skhash.noise import Logistic, Uniform
@@ -48,12 +48,14 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def make_module(posterior=None, likelihood=None, decoder_hidden=(4,), **options):
+def make_module(
+    posterior=None, likelihood=None, decoder_hidden=(4,), gradient=None, **options
+):
     """A float64 module of random weights, all large enough to matter."""
     generator = seeded(3)
     posterior = posterior or Posterior()
     heads = posterior.n_heads(N_BITS)
-    options = {"gradient": Exact(), "units": USUAL, **options}
+    options = {"gradients": [gradient or Exact()], "units": USUAL, **options}
     module = StochasticAutoencoder(
         MLP([N_FEATURES, 4, heads], generator),
         MLP([N_BITS, *decoder_hidden, N_FEATURES], generator),

@@ -286,9 +286,9 @@ def test_automatic_epochs_are_those_of_fits(validation_fraction, monkeypatch):
     X = gaussian_rows(80)
     steps = {"max_epochs": "auto", "batch_size": 2, "n_bits": 4}  # 40 an epoch
     encoder = small(**steps, validation_fraction=validation_fraction).fit(X)
-    assert encoder.n_iter_ == encoder.net_.module_.n_epochs == 5
+    assert encoder.n_iter_ == encoder.net_.module_.contrast.n_epochs == 5
     assert encoder.net_.module_.steepness == 5
-    assert small(**steps).partial_fit(X).net_.module_.n_epochs == 5
+    assert small(**steps).partial_fit(X).net_.module_.contrast.n_epochs == 5
 
 
 @each("n_bits", [16, 100])
@@ -555,10 +555,10 @@ def test_weights_follow_the_number_of_rows(name, weight, factor, digits, monkeyp
     X, _ = digits
     before = small(n_bits=32).fit(X)
     given = before.get_params()[weight]
-    assert getattr(before.net_.module_, weight) == given
+    assert getattr(before.net_.module_.contrast, weight) == given
     monkeypatch.setattr(f"skhash.neural.neighbor._encoder.{name}", len(X) / 16)
     after = small(n_bits=32).fit(X)
-    assert getattr(after.net_.module_, weight) == pytest.approx(factor * given)
+    assert getattr(after.net_.module_.contrast, weight) == pytest.approx(factor * given)
     assert (after.decision_function(X) != before.decision_function(X)).any()
 
 
@@ -571,6 +571,8 @@ def test_the_hidden_layer_and_what_is_wanted_follow_the_number_of_rows(n, digits
     np.testing.assert_array_equal(
         encoder.decision_function(X), given.decision_function(X)
     )
-    assert encoder.net_.module_.sharpness == pytest.approx(n**0.35)
-    assert encoder.net_.module_.by_distance
-    assert not small(graph=kneighbors_graph(X, 5)).fit(X).net_.module_.by_distance
+    assert encoder.net_.module_.contrast.sharpness == pytest.approx(n**0.35)
+    assert encoder.net_.module_.contrast.by_distance
+    assert (
+        not small(graph=kneighbors_graph(X, 5)).fit(X).net_.module_.contrast.by_distance
+    )

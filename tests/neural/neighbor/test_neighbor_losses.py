@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 from skhash.gradients import DeterministicST
 from skhash.neural.neighbor import _module
 from skhash.neural.neighbor._module import (
+    Contrast,
     Distances,
     NeighborModule,
     PairLoss,
@@ -272,17 +273,19 @@ def make_module(**params):
         "coefs": [rng.randn(4, 6)],
         "intercepts": [rng.randn(6)],
         "skip_coef": None,
+    }
+    contrast = {
         "lengths": [2, 6],
         "temperature": 2.0,
         "sharpness": 3.0,
         "by_distance": True,
-        "gradient": None,
         "n_epochs": 5,
         "distance_weight": 0.0,
         "reconstruction_weight": 0.0,
         "unit_rows": False,
     }
-    return NeighborModule(**options | params)
+    contrast |= {name: params.pop(name) for name in contrast.keys() & params.keys()}
+    return NeighborModule(**options | params, contrast=Contrast(**contrast))
 
 
 def strangers(X, labels=None):

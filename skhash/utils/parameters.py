@@ -1,0 +1,88 @@
+"""Parameters of estimators, declared in the body of the class.
+
+With ``max_iter: Count = 50`` the constructor takes `max_iter`, 50 unless it is given,
+and scikit-learn checks before a fit that it is in the range of `Count`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from skhash.utils._sklearn import Interval, StrOptions, validate_params
+
+Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
+CountFrom0 = Annotated[int, Interval(Integral, 0, None, closed="left")]
+CountFrom2 = Annotated[int, Interval(Integral, 2, None, closed="left")]
+Positive = Annotated[float, Interval(Real, 0, None, closed="neither")]
+NotNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
+Finite = Annotated[float, Interval(Real, None, None, closed="neither")]
+Share = Annotated[float, Interval(Real, 0, 1, closed="both")]
+ShareBelow1 = Annotated[float, Interval(Real, 0, 1, closed="left")]
+ProperShare = Annotated[float, Interval(Real, 0, 1, closed="neither")]
+ArrayLike = Annotated[Any, "array-like"]
+RandomState = Annotated[Any, "random_state"]
+Verbose = Annotated[int, "verbose"]
+Metric = Literal["euclidean", "cosine", "inner_product"]
+# scikit-learn's names of types.
+NAMES: dict = {bool: "boolean", NoneType: None, Callable: callable}
+
+
+@dataclass_transform(field_specifiers=(field,))
+def with_parameters(*, kw_only=False):
+    """Decorate an estimator whose annotated attributes are its parameters.
+
+    Parameters
+    ----------
+    kw_only : bool, default=False
+        Whether they are given by keyword only; `dataclasses.field` makes exceptions.
+
+    Examples
+    --------
+    >>> from skhash.base import BaseHasher, with_parameters
+    >>> @with_parameters(kw_only=True)
+    ... class CenteredHash(BaseHasher):
+    ...     center: bool = True
+    >>> CenteredHash._parameter_constraints["center"]
+    ['boolean']
+    """
+
+    def decorate(cls):
+        cls = dataclass(cls, eq=False, repr=False, kw_only=kw_only)
+        kinds = get_type_hints(cls, include_extras=True)
+        names = [field.name for field in fields(cls)]
+        cls._parameter_constraints = {name: _constraint(kinds[name]) for name in names}
+        return cls
+
+    return decorate
+
+
+def checked(function):
+    """Decorate a function: scikit-learn checks its arguments by their types."""
+    kinds = get_type_hints(function, include_extras=True)
+    kinds.pop("return", None)
+    constraints = {name: _constraint(kind) for name, kind in kinds.items()}
+    return validate_params(constraints)(function)
+
+
+def _constraint(kind):
+    """Return the constraint that scikit-learn checks for a type."""
+    if kind is Any:
+        return "no_validation"
+    if get_origin(kind) is Annotated:
+        return list(kind.__metadata__)
+    if get_origin(kind) is Literal:
+        return [StrOptions({*get_args(kind)})]
+    if get_origin(kind) in (Union, UnionType):
+        return [name for part in get_args(kind) for name in _constraint(part)]
+    return [NAMES.get(get_origin(kind) or kind, kind)]
