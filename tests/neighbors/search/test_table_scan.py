@@ -345,3 +345,14 @@ def test_rounding_at_the_ends_of_float32(metric, power):
             index = AsymmetricNeighbors(**options).fit(codes, decoder=decoder)
             for radius in (0.0, 1e-44, 1e-37, 1e37, 1e38, 3e38, -1e-44, -1e38):
                 assert_finds_within(index, some, scores, radius)
+
+
+def test_bytes_of_nearly_independent_halves():
+    rng = np.random.default_rng(0)
+    high, low = rng.normal(size=(2, 3, 16, 6))
+    sums = (high[:, :, None] + low[:, None]).reshape(3, 256, 6)
+    noise = rng.normal(size=sums.shape)
+    for size, expected in ((0, True), (0.2, True), (2, False)):
+        decoder = read_decoder((sums + size * noise, np.zeros(6)), "euclidean")
+        assert table_scan.has_halves(decoder) == expected
+    assert table_scan.has_halves(read_decoder((sums[0], np.zeros(6)), "euclidean"))
