@@ -2,7 +2,7 @@
 
 from dataclasses import field
 from numbers import Integral
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,7 +12,7 @@ from skhash.neighbors import HammingNeighbors, merge_neighbors
 from skhash.neighbors.store.rows import nearest_within, object_array
 from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import as_array
-from skhash.utils.parameters import Count, CountFrom0, with_parameters
+from skhash.utils.parameters import AnyInt, Count, CountFrom0, with_parameters
 
 
 @with_parameters(kw_only=True)
@@ -71,7 +71,7 @@ class ShardedNeighbors(BaseEstimator):
     n_neighbors: Count = field(default=5, kw_only=False)
     radius: CountFrom0 = 2
     packed: bool = True
-    n_jobs: Annotated[int, Integral] | None = 1
+    n_jobs: AnyInt | None = 1
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:

@@ -1,8 +1,9 @@
 """`AsymmetricNeighbors`: search with uncompressed queries among decoded codes."""
 
+from dataclasses import field
 from itertools import chain
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Real
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,16 +14,18 @@ from skhash.neighbors._index import BaseIndex
 from skhash.neighbors._params import check_radius
 from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import CodeScorer, largest_score, to_distances
-from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
 from skhash.numerics._levels import ERROR_WEIGHT
 from skhash.persistence.schema import Plain
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.arrays import as_array, check_array
 from skhash.utils.chunks import row_chunks
+from skhash.utils.parameters import AnyInt, Count, Finite, Metric, with_parameters
 
 
+@with_parameters(kw_only=True)
 class AsymmetricNeighbors(GraphMixin, BaseIndex):
     """Nearest neighbours of uncompressed queries among codes, by their decoded vectors.
 
@@ -118,32 +121,14 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     (2, 3)
     """
 
-    _saved = {"has_errors_": Plain(bool)}
-    _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "radius": [Interval(Real, None, None, closed="neither")],
-        "metric": [StrOptions(set(METRICS))],
-        "search_fraction": [Interval(Real, 0, 1, closed="right")],
-        "packed": ["boolean"],
-        "n_jobs": [None, Integral],
-    }
+    n_neighbors: Count = field(default=5, kw_only=False)
+    radius: Finite = 1.0
+    metric: Metric = "euclidean"
+    search_fraction: Annotated[float, Interval(Real, 0, 1, closed="right")] = 1.0
+    packed: bool = False
+    n_jobs: None | AnyInt = None
 
-    def __init__(
-        self,
-        n_neighbors=5,
-        *,
-        radius=1.0,
-        metric="euclidean",
-        search_fraction=1.0,
-        packed=False,
-        n_jobs=None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.metric = metric
-        self.search_fraction = search_fraction
-        self.packed = packed
-        self.n_jobs = n_jobs
+    _saved = {"has_errors_": Plain(bool)}
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, decoder, errors=None, ids=None) -> Self:

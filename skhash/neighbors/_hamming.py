@@ -1,15 +1,16 @@
 """`HammingNeighbors`: exact search among binary codes as a scikit-learn estimator."""
 
-from numbers import Integral
-from typing import Any, Self
+from dataclasses import field
+from typing import Any, Literal, Self
 
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex, score_codes
 from skhash.neighbors._params import check_count
 from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
-from skhash.utils._sklearn import Interval, StrOptions, fit_context
+from skhash.utils._sklearn import fit_context
 from skhash.utils.late import LateModule
+from skhash.utils.parameters import AnyInt, Count, CountFrom0, with_parameters
 from skhash.utils.torch import check_device, inference_device
 
 _searcher = LateModule("skhash.neighbors.search.searcher")
@@ -212,6 +213,7 @@ class CodesMixin(GraphMixin):
         return without_self(*found) if own else found
 
 
+@with_parameters(kw_only=True)
 class HammingNeighbors(CodesMixin, BaseIndex):
     """Exact nearest neighbours among binary codes, by Hamming distance.
 
@@ -297,31 +299,12 @@ class HammingNeighbors(CodesMixin, BaseIndex):
     array([[1, 0]])
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "radius": [Interval(Integral, 0, None, closed="left")],
-        "algorithm": [StrOptions({"auto", "brute", "multi_index", "pruned"})],
-        "packed": ["boolean"],
-        "n_jobs": [None, Integral],
-        "device": [str],
-    }
-
-    def __init__(
-        self,
-        n_neighbors=5,
-        *,
-        radius=2,
-        algorithm="auto",
-        packed=False,
-        n_jobs=None,
-        device="cpu",
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.algorithm = algorithm
-        self.packed = packed
-        self.n_jobs = n_jobs
-        self.device = device
+    n_neighbors: Count = field(default=5, kw_only=False)
+    radius: CountFrom0 = 2
+    algorithm: Literal["auto", "brute", "multi_index", "pruned"] = "auto"
+    packed: bool = False
+    n_jobs: None | AnyInt = None
+    device: str = "cpu"
 
     def prepare(self, expected_queries, *, n_neighbors=None, radius=None) -> Self:
         """Build now the tables or clusters that these queries would repay.

@@ -1,10 +1,11 @@
 """`HashedNeighbors`: vectors in, neighbours out."""
 
 from copy import copy
+from dataclasses import field
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn import get_config
@@ -29,14 +30,14 @@ from skhash.neighbors._params import check_candidates, check_params, check_radiu
 from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
 from skhash.neighbors.search.vectors import VectorScorer
-from skhash.neighbors.store.decoder import METRICS, read_decoder
+from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.rows import read_vectors
 from skhash.neighbors.store.select import select
 from skhash.numerics._nearest import smallest
 from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Part, optional
-from skhash.utils._sklearn import HasMethods, Interval, StrOptions, fit_context
+from skhash.utils._sklearn import HasMethods, fit_context
 from skhash.utils.arrays import (
     are_zero,
     as_array,
@@ -46,9 +47,11 @@ from skhash.utils.arrays import (
     validate_data,
 )
 from skhash.utils.chunks import row_chunks
+from skhash.utils.parameters import AnyInt, Count, Metric, with_parameters
 from skhash.utils.steps import steps_of
 
 
+@with_parameters(kw_only=True)
 class HashedNeighbors(GraphMixin, BaseEstimator):
     """Nearest neighbours of vectors, kept in a few bytes each.
 
@@ -146,45 +149,22 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     'i'
     """
 
-    _parameter_constraints: dict = {
-        "encoder": [
-            Interval(Integral, 1, None, closed="left"),
-            HasMethods(["fit", "transform"]),
-        ],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "metric": [StrOptions(set(METRICS))],
-        "rerank": [Interval(Integral, 1, None, closed="left"), None],
-        "vectors": ["boolean", str, PathLike, None],
-        "index": [HasMethods(["fit", "kneighbors"]), None],
-        "n_jobs": [None, Integral],
-        "verbose": ["boolean"],
-    }
+    encoder: Count | Annotated[Any, HasMethods(["fit", "transform"])] = field(
+        default=8, kw_only=False
+    )
+    n_neighbors: Count = 5
+    metric: Metric = "euclidean"
+    rerank: Count | None = None
+    vectors: bool | str | PathLike | None = None
+    index: Annotated[Any, HasMethods(["fit", "kneighbors"])] | None = None
+    n_jobs: None | AnyInt = None
+    verbose: bool = False
+
     _saved = {
         "encoder_": Part("transform"),
         "index_": Part("remove"),
         "decoder_": optional(Part("refine")),
     }
-
-    def __init__(
-        self,
-        encoder=8,
-        *,
-        n_neighbors=5,
-        metric="euclidean",
-        rerank=None,
-        vectors=None,
-        index=None,
-        n_jobs=None,
-        verbose=False,
-    ) -> None:
-        self.encoder = encoder
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.rerank = rerank
-        self.vectors = vectors
-        self.index = index
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, ids=None, **fit_params) -> Self:

@@ -1,17 +1,18 @@
 """`JaccardNeighbors`: exact search by the Jaccard distance, 1 less Tanimoto's index."""
 
-from numbers import Integral, Real
+from dataclasses import field
 
 from skhash.neighbors._hamming import CodesMixin
 from skhash.neighbors._index import BaseIndex, score_search
 from skhash.neighbors._params import check_radius
 from skhash.neighbors.store.planes import Planes
-from skhash.utils._sklearn import Interval
 from skhash.utils.late import LateModule
+from skhash.utils.parameters import AnyInt, Count, NotNegative, with_parameters
 
 _search = LateModule("skhash.neighbors.search.planes")
 
 
+@with_parameters(kw_only=True)
 class JaccardNeighbors(CodesMixin, BaseIndex):
     """Exact nearest neighbours among binary codes, by the Jaccard distance.
 
@@ -82,18 +83,10 @@ class JaccardNeighbors(CodesMixin, BaseIndex):
     (array([[0.33333333, 0.5       ]]), array([[0, 1]]))
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "radius": [Interval(Real, 0, None, closed="left")],
-        "packed": ["boolean"],
-        "n_jobs": [None, Integral],
-    }
-
-    def __init__(self, n_neighbors=5, *, radius=0.3, packed=False, n_jobs=None) -> None:
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.packed = packed
-        self.n_jobs = n_jobs
+    n_neighbors: Count = field(default=5, kw_only=False)
+    radius: NotNegative = 0.3
+    packed: bool = False
+    n_jobs: None | AnyInt = None
 
     def score(self, X, y) -> float:
         """Return the mean average precision of the ranking of the fitted codes.

@@ -1,7 +1,6 @@
 """The fit that quantizer and decoder share: codebook and codes in turns."""
 
 from functools import cache
-from numbers import Integral
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
@@ -21,7 +20,6 @@ from skhash.quantization._codebook import decode, squared_errors
 from skhash.quantization._rounding import round_codebook
 from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
 from skhash.utils.chunks import RowView, dense_rows
-from skhash.utils.ranges import COUNT, COUNT_FROM_0
 
 # Entries of a part of a codebook, whose fit needs memory with their square and time
 # with the third power (32 bytes in two parts find less than in one); for each row,
@@ -110,12 +108,6 @@ class CodebookMixin:
         "n_bits_": wholes(low=1),
         "length_bits_": wholes(high=FRACTION_BITS),
         "distance_bits_": wholes(high=FRACTION_BITS),
-    }
-    _parameter_constraints: dict = {
-        "n_alternations": COUNT_FROM_0,
-        "max_train_samples": [*COUNT, None],
-        "n_jobs": [Integral, None],
-        "verbose": ["boolean"],
     }
 
     @property

@@ -2,7 +2,7 @@
 
 from functools import partial
 from numbers import Integral
-from typing import Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,8 +24,8 @@ from skhash.quantization._codebook import (
     residuals,
     squared_errors,
 )
-from skhash.utils._sklearn import Options, StrOptions, fit_context
-from skhash.utils.ranges import COUNT_FROM_0
+from skhash.utils._sklearn import Options, fit_context
+from skhash.utils.parameters import AnyInt, Count, CountFrom0, with_parameters
 
 # Noise that the codebook has while codes are refined, in standard deviations of what
 # the code leaves of a column, over the square root of the number of blocks. It falls to
@@ -34,6 +34,7 @@ from skhash.utils.ranges import COUNT_FROM_0
 RELAXATION = 0.5
 
 
+@with_parameters(kw_only=True)
 class LinearDecoder(CodebookMixin, BaseEstimator):
     """Linear decoder of binary codes by least squares, and codes that decode better.
 
@@ -145,28 +146,12 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: dict = {
-        "block_bits": [Options(Integral, {1, 4, 8}), StrOptions({"auto"})],
-        **CodebookMixin._parameter_constraints,
-        "n_restarts": COUNT_FROM_0,
-    }
-
-    def __init__(
-        self,
-        *,
-        block_bits="auto",
-        n_alternations=6,
-        n_restarts=8,
-        max_train_samples=100_000,
-        n_jobs=None,
-        verbose=False,
-    ) -> None:
-        self.block_bits = block_bits
-        self.n_alternations = n_alternations
-        self.n_restarts = n_restarts
-        self.max_train_samples = max_train_samples
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    block_bits: Annotated[int, Options(Integral, {1, 4, 8})] | Literal["auto"] = "auto"
+    n_alternations: CountFrom0 = 6
+    n_restarts: CountFrom0 = 8
+    max_train_samples: Count | None = 100_000
+    n_jobs: AnyInt | None = None
+    verbose: bool = False
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, bits) -> Self:

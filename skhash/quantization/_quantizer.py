@@ -1,7 +1,8 @@
 """`AdditiveQuantizer`: vectors in few bytes, as sums of entries of a codebook."""
 
+from dataclasses import field
 from numbers import Integral
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from sklearn.base import (
@@ -34,13 +35,20 @@ from skhash.quantization._decoder import RELAXATION, with_noise
 from skhash.quantization._residual import residual_codebook
 from skhash.utils._sklearn import Interval, fit_context
 from skhash.utils.chunks import dense_chunks, even_chunks
-from skhash.utils.ranges import COUNT
+from skhash.utils.parameters import (
+    AnyInt,
+    Count,
+    CountFrom0,
+    RandomState,
+    with_parameters,
+)
 from skhash.utils.torch import check_device
 
 # Rows with which an entry goes half of the way from where it was to least squares.
 RIDGE = 3.0
 
 
+@with_parameters(kw_only=True)
 class AdditiveQuantizer(
     CodebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -160,38 +168,19 @@ class AdditiveQuantizer(
     True
     """
 
+    n_bytes: Count = field(default=8, kw_only=False)
+    n_alternations: CountFrom0 = 4
+    beam_width: Annotated[int, Interval(Integral, 1, MAX_WIDTH, closed="both")] = 16
+    max_train_samples: Count | None = 100_000
+    n_jobs: AnyInt | None = None
+    device: str = "cpu"
+    random_state: RandomState = None
+    verbose: bool = False
+
     _has_hamming_distances = False
     _saved = {
         "n_parts_": wholes(low=1),
     }
-    _parameter_constraints: dict = {
-        "n_bytes": COUNT,
-        **CodebookMixin._parameter_constraints,
-        "device": [str],
-        "beam_width": [Interval(Integral, 1, MAX_WIDTH, closed="both")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_bytes=8,
-        *,
-        n_alternations=4,
-        beam_width=16,
-        max_train_samples=100_000,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-        verbose=False,
-    ) -> None:
-        self.n_bytes = n_bytes
-        self.n_alternations = n_alternations
-        self.beam_width = beam_width
-        self.max_train_samples = max_train_samples
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:

@@ -24,6 +24,7 @@ from skhash.utils._sklearn import Interval, StrOptions, validate_params
 Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
 CountFrom0 = Annotated[int, Interval(Integral, 0, None, closed="left")]
 CountFrom2 = Annotated[int, Interval(Integral, 2, None, closed="left")]
+AnyInt = Annotated[int, Integral]
 Positive = Annotated[float, Interval(Real, 0, None, closed="neither")]
 NotNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
 Finite = Annotated[float, Interval(Real, None, None, closed="neither")]
