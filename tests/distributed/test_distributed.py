@@ -2,9 +2,11 @@
 
 import os
 import signal
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -13,9 +15,8 @@ from skhash import HammingNeighbors, ITQHash, SGHEncoder
 from skhash.distributed import ShardedNeighbors, _neighbors, encode_blocks
 from skhash.distributed._encode import _light
 
-pytest.importorskip("dask.array", reason="pip install 'scikit-hash[dask]'")
-import dask.array as da  # noqa: E402
-from cases import each
+dask = pytest.importorskip("dask", reason="pip install 'scikit-hash[dask]'")
+da = pytest.importorskip("dask.array", reason="pip install 'scikit-hash[dask]'")
 
 
 @pytest.fixture
@@ -140,25 +141,46 @@ def test_blocks_without_rows_are_encoded():
 # Workers that are lost, and late
 
 
+@contextmanager
+def limited(seconds=180):
+    """Raise an error where Dask waits longer; Windows knows no such alarm."""
+
+    def stop(*_):
+        raise TimeoutError(f"Dask took more than {seconds} s: are its workers gone?")
+
+    alarm = getattr(signal, "alarm", lambda seconds: None)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, stop)
+    alarm(seconds)
+    try:
+        yield
+    finally:
+        alarm(0)
+
+
 @pytest.fixture(scope="module")
 def cluster_client():
     """Two workers, started anew when they die."""
     distributed = pytest.importorskip("distributed")
     with (
+        # It gives up a worker that is not back in time, and later waits for nobody.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=2, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
-        client.wait_for_workers(2)  # Dask closes none that is about to start
+        # Dask closes none that is about to start.
+        client.wait_for_workers(2, timeout=180)
 
 
 @pytest.fixture
 def client(cluster_client):
     """The client, when both workers are there."""
-    cluster_client.wait_for_workers(2, timeout=60)
-    return cluster_client
+    with limited():
+        cluster_client.wait_for_workers(2)
+        yield cluster_client
 
 
 def dying_once(function, folder):
