@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import warnings
 from html import unescape
@@ -132,19 +131,6 @@ def run_with_warning(run, words):
 
 def names_in(folder):
     return sorted(path.name for path in Path(folder).iterdir())
-
-
-def test_piped_output_of_a_process_is_plain():
-    root = str(Path(skhash.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-m", "skhash", "audit", "--bits", "16", "--methods", "lsh"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\x1b" not in done.stdout and "\r" not in done.stdout
-    assert re.search(r"\nlsh +16 +hamming +2 +0\.\d", done.stdout)
 
 
 class TestArguments:

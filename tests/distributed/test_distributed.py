@@ -214,7 +214,9 @@ def assert_answers(index, codes, queries):
         assert_array_equal(np.concatenate(found), np.concatenate(wanted))
 
 
-@pytest.mark.parametrize("where", ["encoding", "indexing"])
+@pytest.mark.parametrize(
+    "where", ["encoding", pytest.param("indexing", marks=pytest.mark.long)]
+)
 def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
     X, _ = load_digits(return_X_y=True)
     encoder = ITQHash(12, random_state=0).fit(X)
@@ -228,6 +230,7 @@ def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monkeypatch):
     index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
     dying = dying_once(_neighbors._merge, tmp_path)
@@ -236,6 +239,7 @@ def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monke
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.long
 def test_a_dead_worker_loses_nothing(client, codes, queries, tmp_path):
     index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
     assert_answers(index, codes, queries)
@@ -246,6 +250,7 @@ def test_a_dead_worker_loses_nothing(client, codes, queries, tmp_path):
     assert_answers(index, codes, queries)
 
 
+@pytest.mark.long
 def test_a_straggler_delays_and_changes_nothing(client, codes, queries, monkeypatch):
     """The first block answers when all others have."""
     blocks = np.split(codes, [100, 200])

@@ -81,7 +81,7 @@ problems = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     problem=problems,
     k=st.sampled_from((1, 2, 10, 600)),
