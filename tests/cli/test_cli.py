@@ -3,7 +3,6 @@
 import builtins
 import functools
 import inspect
-import io
 import json
 import os
 import re
@@ -134,19 +133,6 @@ def names_in(folder):
 
 
 class TestArguments:
-    @pytest.mark.parametrize("words", [[], ["audit"], ["encode"], ["check"]])
-    def test_help(self, words, capsys):
-        with pytest.raises(SystemExit) as stopped:
-            main([*words, "--help"])
-        assert stopped.value.code == 0
-        assert "None" not in capsys.readouterr().out
-
-    def test_version_is_an_argument_of_the_process(self, monkeypatch, capsys):
-        monkeypatch.setattr(sys, "argv", ["skhash", "--version"])
-        with pytest.raises(SystemExit):
-            main()
-        assert capsys.readouterr().out.strip() == skhash.__version__
-
     def test_defaults_are_those_of_the_function(self, monkeypatch):
         given = {}
 
@@ -285,21 +271,6 @@ class TestOut:
         np.testing.assert_array_equal(np.load("codes.npy"), packed)
         assert report["recommended"]["usage"] == result.usage
 
-    def test_a_quantizer_is_saved_as_encoders_are(self, run, X):
-        run("audit", "X.npy", "--out", "r", *FAST)
-        output = run("audit", "X.npy", "--out", "r", *FAST, "--methods", "bytes")[1]
-        assert names_in("r") == FILES
-        result = skhash.audit(X, n_bits=[8], methods=["bytes"], rerank=30)
-        codebook = skhash.load("r/encoder").codebook_
-        np.testing.assert_array_equal(codebook, result.encoder.codebook_)
-        (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
-        words = words_of(line.removeprefix("Next: "))[1:]
-        for packed in (words, words[:-1]):
-            status, output, _ = run(*packed)
-            assert status == 0 and f"{N} codes of 8 bits, packed in 1 bytes" in output
-            codes = result.encoder.transform(X)
-            np.testing.assert_array_equal(np.load("codes.npy"), codes)
-
     def test_page_with_texts_or_pictures(self, run, X):
         lines = [f"<text {number}> caf\xe9" for number in range(N)]
         Path("texts").write_bytes("\r\n".join(lines).encode("latin-1"))
@@ -397,21 +368,6 @@ class TestOut:
         assert (status, output) == (2, "")
         assert re.search(message, errors)
         assert sorted(Path().rglob("*")) == before
-
-    def test_a_drive_that_does_not_exist_is_named(self, run, X, monkeypatch):
-        """Elsewhere than on Windows, there is always a root."""
-        monkeypatch.setattr(os.path, "lexists", lambda path: False)
-        status, output, errors = run("audit", "X.npy", "--out", "report", *FAST)
-        assert (status, output) == (2, "")
-        assert "report is on a drive that does not exist" in errors
-
-    @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-    def test_a_path_that_the_terminal_cannot_show(self, X, monkeypatch, encoding):
-        output = io.TextIOWrapper(io.BytesIO(), encoding)
-        monkeypatch.setattr(sys, "stdout", output)
-        assert main(["audit", "X.npy", "--out", "отчёт", *FAST]) == 0
-        assert f"Wrote {'?' * 5}: " in output.buffer.getvalue().decode()
-        assert names_in("отчёт") == FILES
 
 
 def test_commands_are_quoted_as_the_system_has_it(monkeypatch):
