@@ -12,7 +12,7 @@ from scipy.special import expit, logsumexp, softmax
 from sklearn.base import clone
 from skorch.callbacks import Callback, LRScheduler
 
-from skhash import StochasticAutoencoderHash
+from skhash import StochasticAutoencoderHash, load
 from skhash.gradients import (
     ARM,
     GRADIENTS,
@@ -644,6 +644,15 @@ def test_words_that_are_stored_twice_are_one_word():
 
 
 # Repeating, saving and going on
+
+
+def test_a_loaded_encoder_goes_on_from_its_steps_and_its_phase(tmp_path):
+    encoder = make(**CORRELATED, correction=Correction("disarm", n_epochs=1))
+    encoder.fit(COUNTS).save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder").partial_fit(COUNTS)
+    module = loaded.net_.module_
+    assert module.n_steps == loaded.n_steps_ == encoder.n_steps_ * 5 / 4
+    assert type(module.gradient) is DisARM and loaded.n_iter_ == 5
 
 
 @each_posterior
