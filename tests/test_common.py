@@ -12,6 +12,7 @@ from checks import (
     CONTRACT,
     assert_device_fits_as_the_cpu,
     fitted,
+    fitted_once,
     public_encoders,
     public_estimators,
     training_data,
@@ -486,7 +487,7 @@ def test_loaded_encoders_encode_without_torch(tmp_path):
     for i, encoder in enumerate(instances(public_encoders(), CONTRACT_SETTINGS)):
         if "loss" in encoder.get_params() and not isinstance(encoder.loss, str):
             continue  # the loss that is loaded is a part of training, which is torch's
-        encoder = fitted(encoder, X)
+        encoder = fitted_once(encoder)
         encoder.save(tmp_path / f"encoder{i}")
         np.save(tmp_path / f"encoder{i}" / "bits.npy", encoder.transform(X))
     run_python(

@@ -221,7 +221,7 @@ def test_measures_are_those_of_the_codes():
         ("prox", 0.3, 20),
         ("subgradient", 0.3, 20),
         ("wcr", 0.1, 20),
-        ("dual_dc", 0.1, 160),
+        pytest.param("dual_dc", 0.1, 160, marks=pytest.mark.long),
     ],
 )
 def test_the_penalty_lowers_the_quantization_error(solver, weight, epochs):
