@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from skorch.callbacks import EarlyStopping
+from skorch.callbacks import Callback, EarlyStopping
 from torch import nn
 from torch.utils.data import Subset
 
@@ -63,6 +63,15 @@ class Shift(TrainedModule):
     def loss(self, outputs, batch):
         self.batches.append((batch.X, batch.labels, self.training))
         return outputs.square().sum(dim=1).mean()
+
+
+class Recorder(Callback):
+    """Notes what it sees, so that a clone can be told from the original."""
+
+    epochs_ = 0
+
+    def on_epoch_end(self, net, **kwargs):
+        self.epochs_ += 1
 
 
 def shift_net(n_features=5, module=None, **params):
@@ -340,6 +349,17 @@ def test_a_callable_split_is_asked(X):
     fit(net, X, y, 1)
     trained = torch.cat([y for _, y, training in net.module_.batches if training])
     assert sorted(trained.tolist()) == y[: len(X) // 2].tolist()
+
+
+def test_callbacks_are_cloned(X):
+    plain, named = Recorder(), Recorder()
+    callbacks = [plain, ("second", named)]
+    net = shift_net(callbacks=callbacks)
+    fit(net, X, None, 3)
+    assert plain.epochs_ == named.epochs_ == 0
+    assert callbacks == [plain, ("second", named)]
+    own = dict(net.callbacks_)
+    assert own["Recorder"].epochs_ == own["second"].epochs_ == 3
 
 
 def test_early_stopping_of_an_encoder():
