@@ -3,6 +3,7 @@
 import builtins
 import functools
 import inspect
+import io
 import json
 import os
 import re
@@ -368,6 +369,20 @@ class TestOut:
         assert (status, output) == (2, "")
         assert re.search(message, errors)
         assert sorted(Path().rglob("*")) == before
+
+    def test_a_drive_that_does_not_exist_is_named(self, run, X, monkeypatch):
+        """Elsewhere than on Windows, there is always a root."""
+        monkeypatch.setattr(os.path, "lexists", lambda path: False)
+        status, output, errors = run("audit", "X.npy", "--out", "report", *FAST)
+        assert (status, output) == (2, "")
+        assert "report is on a drive that does not exist" in errors
+
+    def test_a_path_that_the_terminal_cannot_show(self, X, monkeypatch):
+        output = io.TextIOWrapper(io.BytesIO(), "ascii")
+        monkeypatch.setattr(sys, "stdout", output)
+        assert main(["audit", "X.npy", "--out", "отчёт", *FAST]) == 0
+        assert f"Wrote {'?' * 5}: " in output.buffer.getvalue().decode()
+        assert names_in("отчёт") == FILES
 
 
 def test_commands_are_quoted_as_the_system_has_it(monkeypatch):

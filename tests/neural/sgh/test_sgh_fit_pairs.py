@@ -7,6 +7,7 @@ import pytest
 import sklearn
 import torch
 from cases import each
+from pretend import assert_as_on_cpu
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -403,3 +404,20 @@ def test_pairs_weigh_as_much_as_columns():
         return losses[1] - losses[0]
 
     assert of_pairs(np.hstack([X, X])) == pytest.approx(2 * of_pairs(X), rel=1e-4)
+
+
+@pytest.mark.long
+@each("kind", ["labels", "given", "neighbors"])
+def test_devices(digits, kind, device):
+    X, y = digits
+    known = {"labels": {"y": y}, "given": given_pairs(y), "neighbors": {}}[kind]
+    # No two distances are alike: near neighbours that tie come in no order.
+    X = X + 0.1 * np.random.default_rng(0).random(X.shape)
+
+    def learned(device):
+        pairs = GivenPairs() if kind == "given" else kind
+        encoder = SGHEncoder(**SMALL | {"pairs": pairs, "device": device})
+        encoder.fit(X, **known).partial_fit(X, **known).set_params(device="cpu")
+        return encoder.decision_function(X), [encoder.history_[-1]["train_loss"]]
+
+    assert_as_on_cpu(learned, device)
