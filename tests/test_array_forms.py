@@ -341,7 +341,9 @@ def assert_same_answers(room, form, expected):
 
 
 @every_room
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.long)]
+)
 def test_layouts(room, dtype):
     def cast(value):
         return value.astype(dtype) if value.dtype == np.float32 else value
@@ -381,7 +383,10 @@ def test_tensors_where_scikit_learn_would_keep_them(room, monkeypatch):
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e5m2])
+@pytest.mark.parametrize(
+    "kind",
+    [torch.bfloat16, pytest.param(torch.float8_e5m2, marks=pytest.mark.long)],
+)
 def test_numbers_that_numpy_lacks_are_read_as_float32(room, kind):
     def cast(value):
         return torch.tensor(value).to(kind)

@@ -12,6 +12,7 @@ from checks import (
     CONTRACT,
     assert_device_fits_as_the_cpu,
     fitted,
+    fitted_once,
     public_encoders,
     public_estimators,
     training_data,
@@ -340,9 +341,17 @@ def test_what_other_settings_may_break(encoder):
 
 
 @pytest.mark.parametrize(
-    "encoder", instances(public_encoders() | EXAMPLES, CONTRACT_SETTINGS), ids=str
+    "encoder", instances(public_encoders() | EXAMPLES, FIRST_SETTINGS), ids=str
 )
 def test_devices(encoder, device):
+    assert_device_fits_as_the_cpu(encoder, device)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "encoder", instances(public_encoders(), OTHER_SETTINGS), ids=str
+)
+def test_devices_of_other_settings(encoder, device):
     assert_device_fits_as_the_cpu(encoder, device)
 
 
@@ -480,7 +489,7 @@ def test_loaded_encoders_encode_without_torch(tmp_path):
     for i, encoder in enumerate(instances(public_encoders(), CONTRACT_SETTINGS)):
         if "loss" in encoder.get_params() and not isinstance(encoder.loss, str):
             continue  # the loss that is loaded is a part of training, which is torch's
-        encoder = fitted(encoder, X)
+        encoder = fitted_once(encoder)
         encoder.save(tmp_path / f"encoder{i}")
         np.save(tmp_path / f"encoder{i}" / "bits.npy", encoder.transform(X))
     run_python(
@@ -500,24 +509,6 @@ for saved in folder.glob("encoder*"):
     assert "skorch" not in sys.modules, f"{encoder} imported skorch"
 """,
         tmp_path,
-    )
-
-
-def test_import_search_and_metrics_without_torch():
-    run_python(
-        """
-import sys
-from functools import partial
-import numpy as np
-import skhash
-import skhash.codes, skhash.metrics, skhash.datasets
-assert "torch" not in sys.modules, "import skhash imported torch"
-skhash.metrics.recall_at_k_score([[0]], [[0]], [1], [1], k=1)
-assert "torch" not in sys.modules, "a metric imported torch"
-index = skhash.HammingNeighbors(n_neighbors=1).fit(np.eye(9, dtype=np.uint8))
-index.kneighbors(np.eye(9)), index.radius_neighbors(np.eye(9))
-assert "torch" not in sys.modules, "search imported torch"
-"""
     )
 
 

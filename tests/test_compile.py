@@ -75,9 +75,8 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize(
-    "kernel", ["brute", pytest.param("table_scan", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kernel", SEARCHES)
 def test_the_first_search_compiles_little_of_numba(kernel, tmp_path):
     """Assignment of slices compiles its error message: texts, seconds for nothing."""
     done = subprocess.run(

@@ -57,6 +57,7 @@ def constructors():
                     yield f"{name}.{public}()"
 
 
+@pytest.mark.long
 def test_a_script_with_every_public_class_is_strictly_typed(tmp_path):
     pytest.importorskip("mypy", reason="no mypy: pip install mypy")
     imports = [f"import {name}" for name in ("skhash", "skhash.metrics", *MODULES)]

@@ -74,13 +74,21 @@ def by_chunks(function, vectors):
 
 
 def ours(vectors, n_bytes, block_bits, n_jobs):
-    """Return an index of codes that no alternations refined: they search the same."""
+    """Return an index of codes that are made quickly: they search the same.
+
+    Blocks of 8 bits are those of a quantizer, others are bits of ITQ.
+    """
+    index = AsymmetricNeighbors(packed=True, n_jobs=n_jobs)
+    if block_bits == 8:
+        quantizer = AdditiveQuantizer(n_bytes, n_alternations=0, beam_width=1)
+        quantizer.fit(vectors[:N_TRAIN])
+        return index.fit(by_chunks(quantizer.transform, vectors), decoder=quantizer)
     encoder = ITQHash(8 * n_bytes, random_state=0).fit(vectors[:N_TRAIN])
     bits = encoder.transform(vectors[:N_TRAIN])
     decoder = LinearDecoder(block_bits=block_bits, n_alternations=0)
     decoder.fit(vectors[:N_TRAIN], bits)
     codes = by_chunks(encoder.transform_packed, vectors)
-    return AsymmetricNeighbors(packed=True, n_jobs=n_jobs).fit(codes, decoder=decoder)
+    return index.fit(codes, decoder=decoder)
 
 
 def fast_scan(vectors, n_bytes):

@@ -176,7 +176,9 @@ def search_beam(tables, couplings, width, values):
     n_values = couplings.shape[1]
     shift = 8 if n_values == 256 else 4
     kept = np.empty((n, width, n_blocks), np.uint8)
-    longer, starts = np.empty_like(kept), np.zeros((n, width), np.float32)
+    longer, starts = np.empty_like(kept), np.empty((n, width), np.float32)
+    for i in range(n):
+        starts[i, 0] = 0
     # Costs that stay infinite fill the last group.
     costs = np.full(width * n_values + GROUPS, np.float32(np.inf))
     least, best = np.empty(GROUPS, np.float32), np.empty(width, np.int32)

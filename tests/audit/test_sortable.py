@@ -3,8 +3,6 @@
 import random
 from importlib.resources import files
 
-import pytest
-
 SCRIPT = files("skhash.auditing") / "sortable.js"
 # Each list in the order that its cells have to take; "-" and "" are empty.
 ORDERS = {
@@ -60,27 +58,3 @@ def test_columns_sort_by_what_they_hold(browser, tmp_path):
         numbers = page.locator("td:nth-child(1)").all_text_contents()
         assert [cells[int(number)] for number in numbers] == shown(page)
         page.close()
-
-
-@pytest.mark.parametrize("key", ["Enter", "Space"])
-def test_keys_sort(browser, tmp_path, key):
-    html = table_of(["10", "9"], after=' class="sortable"')
-    page = open_tables(browser, tmp_path, html)
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")  # the second header has the focus
-    page.keyboard.press(key)
-    assert shown(page) == ["9", "10"]
-
-
-def test_only_tables_of_the_class_sort(browser, tmp_path):
-    page = open_tables(browser, tmp_path, table_of(["10", "9"]))
-    page.locator("th:nth-child(2)").click()
-    assert shown(page) == ["10", "9"]
-
-
-def test_tables_whose_rows_share_cells_stay(browser, tmp_path):
-    html = '<table class="sortable"><thead><tr><th>a</th></tr></thead><tbody>'
-    html += "<tr><td rowspan=2>2</td><td>10</td></tr><tr><td>9</td></tr>"
-    page = open_tables(browser, tmp_path, html)
-    page.locator("th").click()
-    assert page.locator("td").all_text_contents() == ["2", "10", "9"]

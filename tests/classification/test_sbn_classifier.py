@@ -374,30 +374,6 @@ def test_the_type_of_labels_says_nothing_of_rows():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{}, {"batch_norm": False}, {"noise": Logistic(scale=2.0), "gradient": PSA()}],
-    ids=str,
-)
-def test_save_and_load_are_inverses(params, tmp_path):
-    X, y = blobs()
-    model = small(**params).fit(X, y)
-    model.save(tmp_path / "model")
-    loaded = skhash.load(tmp_path / "model")
-    pickled = pickle.loads(pickle.dumps(model))
-    for other in (loaded, pickled):
-        assert repr(other.get_params()) == repr(model.get_params())
-        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
-        np.testing.assert_array_equal(other.transform(X), model.transform(X))
-        refitted = clone(other).fit(X, y)
-        np.testing.assert_array_equal(refitted.predict_proba(X), model.predict_proba(X))
-    # Only the predictions follow parameters that are set afterwards.
-    model.set_params(hidden_layer_sizes=(2,), noise="uniform", batch_norm=False)
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    loaded.set_params(lr=0.05).partial_fit(X, y)
-    assert not np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
-
-
 @pytest.mark.parametrize("name", ["mirror", "pgd", "bayesbinn"])
 def test_loaded_binary_weights_are_trained_as_before(name, tmp_path):
     """A loaded network resumes with the weights that the parameter names."""
@@ -537,25 +513,6 @@ def test_failed_partial_fit_leaves_the_old_state():
     with pytest.raises(ValueError, match="init='real'"):
         clone(model).set_params(init="real").partial_fit(X, y, [0, 1, 2])
     np.testing.assert_array_equal(model.predict_proba(X), p)
-
-
-def test_sparse_is_dense():
-    X, y = blobs()
-    X = np.where(X > 0, X, 0)
-    dense = small().fit(X, y)
-    p = small().fit(sparse.csr_array(X), y).predict_proba(sparse.csr_array(X))
-    np.testing.assert_allclose(p, dense.predict_proba(X), atol=1e-4)
-
-
-def test_names_and_frames():
-    X, y = blobs()
-    model = small().fit(X, y)
-    bits, packed = model.transform(X), model.transform_packed(X)
-    assert bits.dtype == np.uint8
-    np.testing.assert_array_equal(np.unpackbits(packed, axis=1)[:, :5], bits)
-    frame = model.set_output(transform="pandas").transform(X)
-    assert frame.columns.tolist() == [f"sbnclassifier{i}" for i in range(5)]
-    np.testing.assert_array_equal(model.transform_packed(X), packed)
 
 
 @each(

@@ -100,6 +100,7 @@ MEASURED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent otherwise there")
 def test_an_audit_keeps_what_it_measured(tmp_path):
     X = np.random.default_rng(0).standard_normal((150, 6)).astype(np.float32)

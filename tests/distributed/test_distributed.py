@@ -2,9 +2,11 @@
 
 import os
 import signal
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -13,9 +15,8 @@ from skhash import HammingNeighbors, ITQHash, SGHEncoder
 from skhash.distributed import ShardedNeighbors, _neighbors, encode_blocks
 from skhash.distributed._encode import _light
 
-pytest.importorskip("dask.array", reason="pip install 'scikit-hash[dask]'")
-import dask.array as da  # noqa: E402
-from cases import each
+dask = pytest.importorskip("dask", reason="pip install 'scikit-hash[dask]'")
+da = pytest.importorskip("dask.array", reason="pip install 'scikit-hash[dask]'")
 
 
 @pytest.fixture
@@ -140,25 +141,46 @@ def test_blocks_without_rows_are_encoded():
 # Workers that are lost, and late
 
 
+@contextmanager
+def limited(seconds=180):
+    """Raise an error where Dask waits longer; Windows knows no such alarm."""
+
+    def stop(*_):
+        raise TimeoutError(f"Dask took more than {seconds} s: are its workers gone?")
+
+    alarm = getattr(signal, "alarm", lambda seconds: None)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, stop)
+    alarm(seconds)
+    try:
+        yield
+    finally:
+        alarm(0)
+
+
 @pytest.fixture(scope="module")
 def cluster_client():
     """Two workers, started anew when they die."""
     distributed = pytest.importorskip("distributed")
     with (
+        # It gives up a worker that is not back in time, and later waits for nobody.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=2, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
-        client.wait_for_workers(2)  # Dask closes none that is about to start
+        # Dask closes none that is about to start.
+        client.wait_for_workers(2, timeout=180)
 
 
 @pytest.fixture
 def client(cluster_client):
     """The client, when both workers are there."""
-    cluster_client.wait_for_workers(2, timeout=60)
-    return cluster_client
+    with limited():
+        cluster_client.wait_for_workers(2)
+        yield cluster_client
 
 
 def dying_once(function, folder):
@@ -192,7 +214,9 @@ def assert_answers(index, codes, queries):
         assert_array_equal(np.concatenate(found), np.concatenate(wanted))
 
 
-@pytest.mark.parametrize("where", ["encoding", "indexing"])
+@pytest.mark.parametrize(
+    "where", ["encoding", pytest.param("indexing", marks=pytest.mark.long)]
+)
 def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
     X, _ = load_digits(return_X_y=True)
     encoder = ITQHash(12, random_state=0).fit(X)
@@ -206,6 +230,7 @@ def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monkeypatch):
     index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
     dying = dying_once(_neighbors._merge, tmp_path)
@@ -214,6 +239,7 @@ def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monke
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.long
 def test_a_dead_worker_loses_nothing(client, codes, queries, tmp_path):
     index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
     assert_answers(index, codes, queries)
@@ -224,6 +250,7 @@ def test_a_dead_worker_loses_nothing(client, codes, queries, tmp_path):
     assert_answers(index, codes, queries)
 
 
+@pytest.mark.long
 def test_a_straggler_delays_and_changes_nothing(client, codes, queries, monkeypatch):
     """The first block answers when all others have."""
     blocks = np.split(codes, [100, 200])

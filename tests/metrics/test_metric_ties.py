@@ -58,7 +58,7 @@ def distances_of(codes):
     return hamming_distances(pack_bits(QUERY), pack_bits(codes))[0]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(small_rankings(), st.sampled_from(["min", "relevant"]))
 def test_average_precision_is_the_mean_and_the_extremes_of_all_orders(case, normalize):
     codes, labels, k = case
@@ -74,7 +74,7 @@ def test_average_precision_is_the_mean_and_the_extremes_of_all_orders(case, norm
         assert score == pytest.approx(reduce(values), abs=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(small_rankings())
 def test_precision_and_recall_are_the_mean_and_the_extremes_of_all_orders(case):
     codes, labels, k = case
@@ -88,7 +88,7 @@ def test_precision_and_recall_are_the_mean_and_the_extremes_of_all_orders(case):
         assert recall == pytest.approx(reduce(hits) / labels.sum(), abs=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(small_rankings(), st.sampled_from(["min", "relevant", "retrieved"]))
 def test_ties_by_index_are_those_of_a_stable_sort(case, normalize):
     codes, labels, k = case
@@ -104,7 +104,7 @@ def test_ties_by_index_are_those_of_a_stable_sort(case, normalize):
 
 
 @pytest.mark.parametrize("ties", ["best", "worst"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(case=small_rankings())
 def test_retrieved_denominator_follows_the_order_of_relevance_in_ties(ties, case):
     codes, labels, k = case
@@ -116,7 +116,7 @@ def test_retrieved_denominator_follows_the_order_of_relevance_in_ties(ties, case
     assert score == pytest.approx(average_precision(relevance, k, "retrieved"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(small_rankings())
 def test_neighbor_recall_is_the_mean_and_the_extremes_of_all_orders(case):
     codes, labels, n_retrieved = case
@@ -138,7 +138,7 @@ def test_neighbor_recall_is_the_mean_and_the_extremes_of_all_orders(case):
         assert score == pytest.approx(value, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(small_rankings(), st.integers(0, 2**32 - 1), st.sampled_from([True, False]))
 def test_ndcg_is_the_mean_of_all_orders(case, seed, linear):
     codes, _, k = case

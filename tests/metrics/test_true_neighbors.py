@@ -78,7 +78,7 @@ def test_products_that_float32_does_not_hold(metric):
     np.testing.assert_array_equal(found, brute_force(queries, database, 10, metric))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1), st.sampled_from(METRICS), st.integers(1, 60), st.data()
 )

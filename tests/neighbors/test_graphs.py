@@ -93,7 +93,14 @@ def digits(request):
 
 @pytest.mark.parametrize(
     ("params", "least"),
-    [({}, (0.7, 0.92, 0.97)), ({"rerank": 100, "vectors": True}, (0.95, 0.99, 0.99))],
+    [
+        ({}, (0.7, 0.92, 0.97)),
+        pytest.param(
+            {"rerank": 100, "vectors": True},
+            (0.95, 0.99, 0.99),
+            marks=pytest.mark.long,
+        ),
+    ],
 )
 def test_graphs_of_digits_are_about_those_of_the_vectors(digits, params, least):
     X, y, queries, metric, quantizer = digits

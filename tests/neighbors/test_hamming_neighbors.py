@@ -1,8 +1,6 @@
 """`HammingNeighbors` as an estimator: its answers, its errors, and its company."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,12 +8,8 @@ from cases import each
 from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.base import clone
-from sklearn.cluster import DBSCAN
-from sklearn.manifold import TSNE
-from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Binarizer
 from sklearn.utils.estimator_checks import check_estimator
 
 from skhash.codes import hamming_distances, pack_bits, unpack_bits
@@ -153,31 +147,6 @@ def test_transform_feeds_precomputed_estimators(bits):
     assert graph.nnz == 11 * len(codes)
     np.testing.assert_array_equal(graph.toarray().diagonal(), 0)
     assert list(behind[0].get_feature_names_out())[-1] == "hammingneighbors249"
-
-
-@pytest.mark.filterwarnings("error")
-def test_estimators_take_the_graph_as_it_is(bits):
-    """Rows are sorted by distance, or scikit-learn would warn and copy it."""
-    behind = make_pipeline(
-        HammingNeighbors(n_neighbors=60), DBSCAN(eps=3.5, metric="precomputed")
-    )
-    alone = DBSCAN(eps=3.5, metric="manhattan")
-    found, truth = behind.fit_predict(bits), alone.fit_predict(bits.astype(float))
-    np.testing.assert_array_equal(found, truth)
-    assert len(np.unique(truth)) > 20
-    tsne = TSNE(metric="precomputed", init="random", perplexity=19, max_iter=250)
-    behind.set_params(dbscan=tsne).fit(bits)
-
-
-def test_works_in_a_grid_search_behind_an_encoder():
-    rng = np.random.default_rng(0)
-    y = np.repeat([0, 1], 30)
-    X = rng.normal(size=(60, 12)) + 2 * y[:, None]
-    pipeline = make_pipeline(Binarizer(), HammingNeighbors())
-    search = GridSearchCV(pipeline, {"binarizer__threshold": [-9.0, 1.0]})
-    search.fit(X, y)
-    assert search.best_params_ == {"binarizer__threshold": 1.0}
-    assert search.best_score_ > 0.9
 
 
 def test_score_is_the_mean_average_precision(bits, queries):
@@ -337,15 +306,6 @@ def test_memory_mapped_codes(bits, queries, tmp_path):
     assert np.shares_memory(index.packed_codes_, codes)
     expected = expected_neighbors(unpack_bits(codes, 64), unpack_bits(asked, 64), 5)
     np.testing.assert_array_equal(index.kneighbors(asked), expected)
-
-
-def test_searching_on_the_cpu_does_not_import_torch():
-    program = (
-        "import sys; from skhash.neighbors import HammingNeighbors as H;"
-        "H(1).fit([[0, 1], [1, 1]]).kneighbors([[0, 0]]);"
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 QUERY_METHODS = (

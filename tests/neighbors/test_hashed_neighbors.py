@@ -11,9 +11,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -21,7 +20,7 @@ from sklearn.preprocessing import (
     normalize,
 )
 
-from skhash import AdditiveQuantizer, HashedNeighbors, PCAHash
+from skhash import AdditiveQuantizer, HashedNeighbors
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
@@ -344,26 +343,6 @@ def test_scorers_see_encoder_and_index(data, scoring):
     )
 
 
-def test_a_grid_search_over_the_encoder(data):
-    search = GridSearchCV(
-        HashedNeighbors(PCAHash()),
-        {"encoder__n_bits": [2, 16]},
-        scoring=make_retrieval_scorer(),
-        cv=2,
-    ).fit(data.database, data.database_labels)
-    assert search.best_params_ == {"encoder__n_bits": 16}
-    scores = search.cv_results_["mean_test_score"]
-    assert 0.1 < scores[0] < scores[1] < 1
-
-
-def test_a_grid_search_over_bytes_and_metrics(data):
-    grid = {"encoder": [1, 4], "metric": ["euclidean", "cosine"]}
-    scoring = make_neighbor_recall_scorer(5, 10)
-    search = GridSearchCV(HashedNeighbors(), grid, scoring=scoring, cv=2)
-    search.fit(data.database)
-    assert search.best_params_["encoder"] == 4
-
-
 def test_asymmetric_neighbors_of_the_fitted_vectors(data):
     search = HashedNeighbors(QUANTIZER).fit(data.database)
     with pytest.raises(ValueError, match="X=None asks for .* exclude_self=True"):
@@ -449,33 +428,6 @@ def test_graphs_are_those_of_the_neighbors(data):
     assert search.transform(data.query).nnz == 30 * 6
 
 
-@each("kind", [HammingNeighbors, AsymmetricNeighbors])
-def test_text_in_a_pipeline(kind):
-    words = ["hash", "code", "bit", "near", "far", "query", "index"]
-    rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(words, 6)) for _ in range(60)]
-    search = make_pipeline(
-        TfidfVectorizer(), HashedNeighbors(ENCODER, n_neighbors=3, index=kind())
-    )
-    search.fit(texts)
-    X = search[:-1].transform(texts)
-    assert sparse.issparse(X)
-    encoder = clone(ENCODER).fit(X)
-    bits = encoder.transform(X)
-    if kind is HammingNeighbors:
-        expected = HammingNeighbors(3).fit(bits).kneighbors(bits)[1]
-    else:
-        decoder = LinearDecoder(n_alternations=0).fit(X, bits)
-        errors = decoder.reconstruction_error(X, bits)
-        index = AsymmetricNeighbors(3).fit(bits, decoder=decoder, errors=errors)
-        expected = index.kneighbors(X)[1]
-    np.testing.assert_array_equal(search[-1].kneighbors(X)[1], expected)
-    inside = HashedNeighbors(
-        make_pipeline(TfidfVectorizer(), ENCODER), n_neighbors=3, index=kind()
-    )
-    np.testing.assert_array_equal(inside.fit(texts).kneighbors(texts)[1], expected)
-
-
 @each("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
 def test_its_own_number_of_neighbors_comes_first(data, index):
     search = HashedNeighbors(ENCODER, index=index, n_neighbors=4).fit(data.database)
@@ -483,17 +435,6 @@ def test_its_own_number_of_neighbors_comes_first(data, index):
     np.testing.assert_array_equal(*found)
     with pytest.raises(ValueError, match="'n_neighbors' parameter"):
         clone(search).set_params(n_neighbors=0).fit(data.database)
-
-
-def test_clones_pickles_and_parameters(data):
-    search = by_vectors(100)
-    search.set_params(encoder__n_bits=30, n_neighbors=2).fit(data.database)
-    expected = search.kneighbors(data.query)
-    assert expected[1].shape[1] == 2 and search.encoder_.n_bits == 30
-    copied = pickle.loads(pickle.dumps(search))
-    np.testing.assert_array_equal(copied.kneighbors(data.query), expected)
-    with pytest.raises(NotFittedError):
-        clone(search).kneighbors(data.query)
 
 
 def test_a_memory_map_stays_one(data, tmp_path):

@@ -48,7 +48,7 @@ problems = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problem=problems, radius=st.sampled_from((0, 1, 3, 9, 200)))
 def test_pairs_and_groups(problem, radius):
     codes = make_codes(**problem)

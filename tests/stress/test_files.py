@@ -20,6 +20,7 @@ from skhash.utils import files
 resource = pytest.importorskip("resource", reason="needs fork")
 # Limits for reading a file of a few kilobytes, whatever is in it.
 MOST_SECONDS, MOST_BYTES, STATM = 20, 2**29, Path("/proc/self/statm")
+pytestmark = pytest.mark.long
 kinds, steps = st.sampled_from(sorted(MAKERS)), st.integers(1, 8)
 
 
@@ -74,7 +75,7 @@ def test_versions_differ():
         assert len(set(Versions(kind).seen)) == 3
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(kind=kinds, rng=rngs, n_steps=steps)
 def test_killed_writers(kind, rng, n_steps):
     """A save is killed before any of its writes: the old or the new one is whole."""
@@ -94,7 +95,7 @@ def test_killed_writers(kind, rng, n_steps):
         versions.assert_clean(path / "a", path / "scratch")
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 @given(kind=kinds, rng=rngs, n_steps=steps)
 def test_rival_writers(kind, rng, n_steps):
     """Processes save to one directory, some are killed, and others open it."""
@@ -136,7 +137,7 @@ def hurt(path, rng):
     file.write_bytes(content)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(kind=kinds, rng=rngs)
 def test_damage(kind, rng):
     """Flipped, cut, longer and missing: refused, or as if nothing had happened."""
@@ -153,7 +154,7 @@ def test_damage(kind, rng):
         survives(versions.fits[0], path / "a", rng)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(kind=kinds, rng=rngs)
 def test_forgery(kind, rng):
     """Anything may be changed, with checksums that fit: an answer or an error."""

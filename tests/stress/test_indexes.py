@@ -510,7 +510,7 @@ MACHINES = LiveIndex, LiveVectors, LiveSearch, LiveFingerprints
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8)
 @given(rng=rngs, n=sizes, n_bits=lengths)
 def test_questions(machine, rng, n, n_bits):
     """Those of indexes that have lived through nothing: more of them in the time."""
@@ -524,5 +524,6 @@ TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints = (
     one.TestCase for one in MACHINES
 )
 for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints):
-    case.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)
+    case.pytestmark = [pytest.mark.long]
+    case.settings = settings(max_examples=8, stateful_step_count=12)
 del case

@@ -17,12 +17,13 @@ from stress.test_indexes import LiveIndex
 from skhash.distributed import ShardedNeighbors
 from skhash.neighbors import duplicate_groups, merge_neighbors, radius_pairs
 
+pytestmark = pytest.mark.long
 problem = given(rng=rngs, n=sizes, n_bits=lengths)
 steps = st.integers(1, 8)
 N_READERS = 3
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rng=rngs, n=st.integers(1, 500), n_bits=lengths)
 def test_near_pairs_and_groups(rng, n, n_bits):
     bits = Codes(rng, n_bits).draw(rng, n)
@@ -58,7 +59,7 @@ def cut(rng, n):
     return [0, *np.sort(rng.integers(0, n + 1, rng.integers(0, 9))), n]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @problem
 def test_merged_answers(rng, n, n_bits):
     """Those of parts, and of blocks of Dask, are those of the whole."""
@@ -120,7 +121,7 @@ def run_together(*functions):
             future.result()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)
 def test_threads_search_beside_a_writer(rng, n, n_bits, n_steps):
     """Each answer is that of a state that was there meanwhile."""
@@ -163,7 +164,7 @@ def change(held, rng):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)
 def test_forks_beside_threads_that_search(rng, n, n_bits, n_steps):
     """Both processes search."""

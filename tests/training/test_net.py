@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from skorch.callbacks import Callback, EarlyStopping, LRScheduler
+from skorch.callbacks import Callback, EarlyStopping
 from torch import nn
 from torch.utils.data import Subset
 
@@ -194,19 +194,6 @@ def test_a_last_row_is_not_left_alone(X, make, batch_size, sizes):
     assert len(BatchIterator(rows_of(make(X)[:1]), batch_size, CPU)) == 1
 
 
-def test_order_is_that_of_the_generator(X):
-    dataset = rows_of(X, np.arange(len(X)))
-
-    def orders(seed):
-        batches = BatchIterator(dataset, 4, CPU, generator(seed))
-        return [
-            torch.cat([batch.labels for batch, _ in batches]).tolist() for _ in range(3)
-        ]
-
-    assert orders(0) == orders(0)
-    assert orders(0) != orders(1)
-
-
 # Rows on axes
 
 
@@ -310,15 +297,6 @@ def test_training_solves_least_squares(X):
     np.testing.assert_allclose(center, X.mean(axis=0), atol=1e-5)
 
 
-def test_modules_with_a_mean_are_fed_standardised_rows(X):
-    net = shift_net(batch_size=len(X), generator=None)
-    net.module_.mean, net.module_.scale = X.mean(axis=0), 2.0
-    fit(net, X, None, 1)
-    ((fed, y, training),) = net.module_.batches
-    np.testing.assert_allclose(fed, (X - X.mean(axis=0)) / 2, atol=1e-6)
-    assert training
-
-
 def test_record_is_plain_data(X):
     net = shift_net(validation_fraction=0.3)
     records = fit(net, X, None, 3)
@@ -401,14 +379,6 @@ def test_early_stopping_of_an_encoder():
     assert encoder.callbacks is callbacks
     json.dumps(encoder.history_)
     assert encoder.fit(X).n_iter_ == 3  # a second fit starts with a fresh clone
-
-
-def test_schedulers(X):
-    schedule = LRScheduler(policy="StepLR", step_size=1, gamma=0.5)
-    net = shift_net(callbacks=[schedule])
-    fit(net, X, None, 3)
-    (group,) = net.optimizer_.param_groups
-    assert group["lr"] == pytest.approx(0.1 * 0.5**3)
 
 
 def test_silence_and_verbose(X, capsys):

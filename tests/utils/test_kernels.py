@@ -84,6 +84,7 @@ def test_a_change_of_what_a_kernel_calls_is_seen(package):
     assert run(package) == (12, False)
 
 
+@pytest.mark.long
 def test_without_a_folder_to_write_to(package):
     """Then the process compiles what it needs."""
     (package / "__pycache__").touch()
@@ -92,6 +93,7 @@ def test_without_a_folder_to_write_to(package):
     assert found == (11, True)
 
 
+@pytest.mark.long
 @each("suffix, size", [("*.nbi", 0), ("*.nbc", 100)])
 def test_a_damaged_file_is_written_anew(package, suffix, size):
     """As a machine that loses its power may leave it."""
@@ -105,6 +107,7 @@ def test_a_damaged_file_is_written_anew(package, suffix, size):
     assert run(package) == (11, False)
 
 
+@pytest.mark.long
 def test_a_full_disk(package):
     resource = pytest.importorskip("resource")
 

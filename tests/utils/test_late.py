@@ -68,7 +68,8 @@ def test_search_of_codes_imports_little_besides_scikit_learn():
 
 def test_a_search_brings_numba():
     search = "skhash.HammingNeighbors(1).fit([[0], [1]]).kneighbors([[1]])"
-    found = imported_by(f"import skhash\n{search}")
+    score = "skhash.metrics.recall_at_k_score([[0]], [[0]], [1], [1], k=1)"
+    found = imported_by(f"import skhash, skhash.datasets\n{search}\n{score}")
     assert packages(found) & HEAVY == {"llvmlite", "numba"}
     assert not [name for name in found if "cuda" in name]
 

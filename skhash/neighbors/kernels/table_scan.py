@@ -112,18 +112,19 @@ def _score(codes, query, position):
 
 
 @inner_kernel
-def _bound_level(law, level, score, largest):
+def _bound_level(codes, level, score, largest):
     """Return what a level adds to a total, for scores of at most `score`.
 
     largest : beyond all totals, for a level whose score the total does not change
     """
-    factor, term = factor_and_term(law, level)
-    if law.times == _ZERO:
+    factor, term = factor_and_term(codes.law, level)
+    if codes.law.times == _ZERO:
         return term
     term -= score
     if factor > 0:
         return term / factor
-    return np.float32(-largest if term <= 0 else largest)
+    # As far below the others as `_reach` sinks down to the score of this level.
+    return np.float32(term * codes.least - largest if term <= 0 else largest)
 
 
 @inner_kernel
@@ -132,7 +133,7 @@ def _bound_rows(codes, query, score, bounds):
 
     Return a bound of the rounding errors of totals, sums with a term, and bounds.
     """
-    n_bytes, law, largest = len(query), codes.law, 0.0
+    n_bytes, largest = len(query), 0.0
     for byte in range(n_bytes):
         for value in range(256):
             bounds[byte, value] = query[byte, value]
@@ -141,12 +142,13 @@ def _bound_rows(codes, query, score, bounds):
     if len(bounds) > n_bytes:
         # Within the levels of a byte, bounds rise or fall, but for that of level 0.
         size = 1 << 8 * (codes.blocks.shape[1] - n_bytes - 1)
+        least = 1 << codes.law.spare
         for byte in range(256):
             first, last = min(byte * size, codes.last), byte * size + size - 1
-            bound = _bound_level(law, first, score, largest)
+            bound = _bound_level(codes, first, score, largest)
             if size > 1:
-                for level in (max(first, 1 << law.spare), min(last, codes.last)):
-                    bound = min(bound, _bound_level(law, level, score, largest))
+                for level in (max(first, least), min(last, codes.last)):
+                    bound = min(bound, _bound_level(codes, level, score, largest))
             bounds[n_bytes, byte] = bound
         lowest, highest = extremes(bounds, 256 * n_bytes, 256)
         largest += max(abs(lowest), abs(highest))

@@ -230,10 +230,8 @@ def has_halves(decoder):
         return True
     entries = decoder.codebook.reshape(len(decoder.entries), 16, 16, -1)
     entries = entries - entries.mean(axis=(1, 2), keepdims=True)
-    of_halves = entries.mean(axis=1, keepdims=True) + entries.mean(
-        axis=2, keepdims=True
-    )
-    rest = np.square(entries - of_halves).sum()
+    halves = (entries.mean(axis=axis, keepdims=True) for axis in (1, 2))
+    rest = np.square(entries - sum(halves)).sum()
     return rest <= MAX_REST * np.square(entries).sum()
 
 

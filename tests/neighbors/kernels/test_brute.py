@@ -123,7 +123,7 @@ problems = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("path", NEAREST)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1))
 def test_nearest_is_the_reference(path, problem, n_queries, share):
     packed = make_codes(**problem)
@@ -133,7 +133,7 @@ def test_nearest_is_the_reference(path, problem, n_queries, share):
 
 
 @pytest.mark.parametrize("path", WITHIN)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1.1))
 def test_within_is_the_reference(path, problem, n_queries, share):
     packed = make_codes(**problem)

@@ -33,7 +33,7 @@ CASES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(**CASES)
 def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     words = words_of(clustered(n, n_bits, seed, noise))
@@ -50,7 +50,7 @@ def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
     assert_same(nearest(clusters, queries, k, 1, live), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(**CASES)
 def test_within(n, n_bits, noise, n_queries, share, some, seed):
     words = words_of(clustered(n, n_bits, seed, noise))

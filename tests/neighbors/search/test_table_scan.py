@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cases import each
 from decoded import numbers_of, rounded, scores_of_decoded
+from numpy.testing import assert_allclose
 from scipy.cluster.hierarchy import leaves_list, linkage
 from searches import assert_same, bytes_held
 
@@ -144,6 +145,22 @@ def test_what_was_found_excludes_nothing_that_is_nearer():
         codebook = np.stack([np.cos(angles), np.sin(angles)], axis=1)[None]
         decoder = codebook, np.zeros(2)
         assert_finds(np.array([[1.0, 0.0]]), codes, decoder, "cosine", 1)
+
+
+def test_rows_of_zeros_are_found_whatever_their_codes():
+    """Limits that neighbours tighten must not exclude them: the distance is 1."""
+    angles = np.linspace(0.6 * np.pi, np.pi, 256)
+    codebook = np.stack([np.cos(angles), np.sin(angles)], axis=1)[None]
+    codes = make_codes(np.random.default_rng(0), 2000, 1)
+    errors = np.where(np.arange(len(codes)) == 1999, np.inf, 0)
+    index = AsymmetricNeighbors(20, metric="cosine", packed=True)
+    for last in (255, 200, 70):  # the code of the row of zeros
+        codes[1999] = last
+        index.fit(codes, decoder=(codebook, np.zeros(2)), errors=errors)
+        distances, positions = index.kneighbors(np.array([[1.0, 0.0]]))
+        assert positions[0, 0] == 1999
+        scores = np.where(errors > 0, 1, 1 - np.cos(angles)[codes[:, 0]])
+        assert_allclose(distances[0], np.sort(scores)[:20], rtol=1e-6)
 
 
 @each("metric", METRICS)

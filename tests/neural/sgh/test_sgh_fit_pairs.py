@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skhash import HashedNeighbors, SGHEncoder, load
+from skhash import HashedNeighbors, SGHEncoder
 from skhash.datasets import load_digits_retrieval
 from skhash.metrics import (
     make_retrieval_scorer,
@@ -324,19 +324,6 @@ def test_a_stream_may_start_with_rows_of_unknown_class_which_say_nothing(digits)
     assert encoder.partial_fit(X, y).pair_scale_ != scale
 
 
-def test_a_saved_encoder_goes_on_from_its_pairs(digits, tmp_path):
-    X, y = digits
-    encoder = SGHEncoder(**LABELS).fit(X, y)
-    encoder.save(tmp_path / "encoder")
-    loaded = load(tmp_path / "encoder").set_params(lr=1e-9)
-    loaded.partial_fit(X, y)
-    for name in ("pair_scale_", "pair_offset_"):
-        np.testing.assert_allclose(getattr(loaded, name), getattr(encoder, name))
-    assert load(tmp_path / "encoder").partial_fit(X, y).pair_scale_ != (
-        encoder.pair_scale_
-    )
-
-
 def test_pairs_without_a_row_are_left_out(digits):
     X, y = digits
     pairs, similar = some_pairs(y)
@@ -419,6 +406,7 @@ def test_pairs_weigh_as_much_as_columns():
     assert of_pairs(np.hstack([X, X])) == pytest.approx(2 * of_pairs(X), rel=1e-4)
 
 
+@pytest.mark.long
 @each("kind", ["labels", "given", "neighbors"])
 def test_devices(digits, kind, device):
     X, y = digits

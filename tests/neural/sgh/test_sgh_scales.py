@@ -9,9 +9,8 @@ from cases import each
 from neural.sgh.models import DIGITS, all_bits, log_probability, make_module
 from torch.distributions import MultivariateNormal, Normal
 
-from skhash import SGHEncoder, load
+from skhash import SGHEncoder
 from skhash.codes import CODINGS
-from skhash.neural import LatentScale
 from skhash.neural.sgh._module import SQUARED_ERRORS
 
 # Gauss-Hermite nodes of a standard normal. Everything here is a polynomial of degree 2
@@ -246,21 +245,6 @@ def test_latent_scales_explain_rows_of_different_strength():
     with_scales = latent.inverse_transform(latent.transform(X), latent.latent_scales(X))
     error = ((X - with_scales) ** 2).sum(axis=1).mean()
     assert error < latent.reconstruction_error(X).mean()
-
-
-@pytest.mark.parametrize("scale", ["latent", LatentScale(std=0.5)])
-def test_scales_are_saved_and_gone_on_from(scale, digits, tmp_path):
-    encoder = SGHEncoder(n_bits=6, scale=scale, random_state=0).fit(digits)
-    encoder.save(tmp_path / "encoder")
-    loaded = load(tmp_path / "encoder")
-    assert repr(loaded.scale) == repr(scale)
-    np.testing.assert_allclose(
-        loaded.free_energy(digits), encoder.free_energy(digits), rtol=1e-6
-    )
-    loaded.set_params(lr=1e-9).partial_fit(digits)
-    np.testing.assert_allclose(
-        loaded.free_energy(digits), encoder.free_energy(digits), rtol=1e-4
-    )
 
 
 def test_only_latent_encoders_have_latent_scales(digits):
