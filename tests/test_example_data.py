@@ -140,3 +140,18 @@ def test_newsgroup_embeddings_are_scaled_to_norm_1_in_float32(data, tmp_path):
     np.testing.assert_allclose(found.query, expected[3:], rtol=1e-6)
     assert found.query_labels.tolist() == [0]
     assert found.label_names.tolist() == ["a", "b"]
+
+
+def test_passages_of_the_test_messages_are_queries(data, tmp_path):
+    rng = np.random.default_rng(0)
+    parts = {name: np.float16(rng.normal(size=(n, 3))) for name, n in SIZES.items()}
+    np.savez(tmp_path / data.PASSAGES_FILE, **parts)
+    found = data.load_passages(5, n_train=3)
+    unit = {
+        name: rows / np.linalg.norm(np.float32(rows), axis=1, keepdims=True)
+        for name, rows in parts.items()
+    }
+    np.testing.assert_allclose(found.database, unit["database"][:5], rtol=1e-6)
+    np.testing.assert_array_equal(found.train, found.database[:3])
+    np.testing.assert_allclose(found.query, unit["query"], rtol=1e-6)
+    assert found.metric == "cosine" and found.database.dtype == np.float32
