@@ -87,7 +87,8 @@ def engines():
                 method = row["method"].replace("ours", OURS)
                 table.rows.append([method, *(row[name] for name in columns)])
     table.rows.sort(key=lambda cells: (int(cells[1]), cells[2]))
-    ENGINES.write_text(table.markdown() + "\n", "utf-8")
+    about = re.search(r"^\*.*\*$", BYTES.read_text("utf-8"), re.MULTILINE)[0]
+    ENGINES.write_text(f"{about}\n\n{table.markdown()}\n", "utf-8")
 
 
 def curves(rows):

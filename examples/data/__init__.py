@@ -166,10 +166,9 @@ def load_passages(n_database=None, *, n_train=100_000, data_home=None):
     Parameters
     ----------
     n_database : int or None, default=None
-        None takes all, some 250000 distinct passages of training messages, in random
-        order.
+        None takes all, 244565 distinct passages of training messages, in random order.
     n_train : int, default=100_000
-        The first of the database are the training part.
+        The last of the database are the training part.
     data_home : path-like or None, default=None
         Has what ``python -m examples.data.prepare passages`` makes.
 
@@ -184,7 +183,7 @@ def load_passages(n_database=None, *, n_train=100_000, data_home=None):
     return RetrievalData(
         name="20newsgroups-passages",
         metric="cosine",
-        train=database[:n_train],
+        train=database[-n_train:],
         database=database,
         query=query,
     )
