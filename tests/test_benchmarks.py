@@ -26,13 +26,14 @@ QUICK = {
     "jaccard": "jaccard --data synthetic --codes 2000 --queries 9",
     "knn": "knn --quick --kinds random --n 5000 --repeats 1",
     "bytes": "bytes --quick --bytes 4 --queries 50 --methods PQ signs",
+    "growth": "growth --sets digits --bytes 4 --queries 50",
     "every_cell": "every_cell --data digits --bits 8 --methods PCA NeighborHash "
     "--seeds 0",
     "network_gradients": "network_gradients --networks 1 --batches 2 --batch-size 10",
 }
 
 # Those that keep what they measure.
-GROWING = ("bytes", "every_cell")
+GROWING = ("bytes", "every_cell", "growth")
 
 
 @pytest.fixture

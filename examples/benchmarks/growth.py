@@ -7,15 +7,14 @@
 but for the last size of MiniLM. Recall 10@N is the share of the ten nearest that are
 among the first N of all codes, compared with uncompressed queries.
 
-"Expected" is what the sizes up to 100,000 lead to expect of larger ones.
+"Expected" is what the sizes up to 100,000 lead to expect of larger ones, as the audit
+does it: `skhash.auditing.growth`.
 """
 
 import argparse
 from collections import defaultdict
 from functools import partial
 
-import numpy as np
-from scipy.special import expit, logit
 from sklearn.frozen import FrozenEstimator
 from tools import (
     LOADERS,
@@ -32,6 +31,7 @@ from tools import (
 )
 
 from skhash import AdditiveQuantizer, HashedNeighbors
+from skhash.auditing.growth import Growth
 from skhash.metrics import true_neighbors
 
 TABLE = "Recall by the number of vectors"
@@ -66,12 +66,6 @@ def measure(data, n_bytes, n_queries):
     return {"sizes": sizes, "recalls": recalls}
 
 
-def expected(sizes, recalls, n):
-    """Return the recall among n vectors: its logit is linear in the logarithm of n."""
-    slope, start = np.polyfit(np.log(sizes), logit(recalls), 1)
-    return float(expit(start + slope * np.log(n)))
-
-
 def table_of(content):
     """Return a row for each data set, length and size."""
     rows = []
@@ -81,7 +75,7 @@ def table_of(content):
         n_seen = sum(size <= MOST_SEEN for size in sizes)
         for place, size in enumerate(sizes):
             foretold = [
-                expected(sizes[:n_seen], own[:n_seen], size)
+                Growth(sizes[:n_seen], own[:n_seen], size).expected
                 if place >= n_seen
                 else None
                 for own in recalls

@@ -44,7 +44,7 @@ def whole_page(result, image_shape, texts_of_rows, name, file, folder) -> str:
         f"Why: it is {result.reason}.",
         f"It stores {texts.stored(result)}.",
         *result.alternatives,
-        texts.caution(settings),
+        texts.caution(result),
     ]
     left_out = [f"Left out: {line}." for line in result.skipped]
     return _filled(

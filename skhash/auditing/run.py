@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from skhash._versions import processor
 from skhash.auditing.choices import name_of
 from skhash.auditing.evidence import gather_evidence
+from skhash.auditing.growth import check_growth, measure_growth
 from skhash.auditing.measure import Task, measure_bytes, measure_encoder, timed_fit
 from skhash.auditing.peers import PEERS, measure_peer
 from skhash.auditing.result import AuditResult
@@ -51,6 +52,7 @@ MAX_BITS = 2**16
         "sample": [*COUNT, None],
         "n_queries": COUNT,
         "target_recall": [Interval(Real, 0, 1, closed="right")],
+        "n_vectors": [*COUNT, None],
         "device": [str],
         "random_state": ["random_state"],
     }
@@ -67,6 +69,7 @@ def audit(
     sample: int | None = None,
     n_queries: int = 1000,
     target_recall: float = 0.9,
+    n_vectors: int | None = None,
     device: str = "auto",
     random_state=0,
     progress: Callable[[str, AuditResult | None], None] | None = None,
@@ -110,11 +113,16 @@ def audit(
         many as `n_neighbors`, the recommended search needs no vectors.
     sample : int, default=None
         Number of random rows to use, including queries; by default all. Recall falls as
-        the database grows, so a small sample gives too high a recall.
+        the database grows, so a small sample gives too high a recall; see `n_vectors`.
     n_queries : int, default=1000
         Number of queries, at most a fifth of the rows.
     target_recall : float, default=0.9
         The recall, after re-ranking, that the recommended search has to reach.
+    n_vectors : int, default=None
+        Number of vectors that you will search. The recommended search is then measured
+        among growing parts of the vectors, and ``result.growth.expected`` is the recall
+        to expect among so many. Doing so takes another fit, to half of the vectors, so
+        that those searched are not the fitted ones.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0
@@ -157,6 +165,7 @@ def audit(
     generator, X = check_random_state(random_state), as_rows(X)
     progress("reading the rows", None)
     data = split_rows(X, y, metric, (sample, n_queries, n_candidates), generator)
+    check_growth(n_vectors, data.database.shape[0], n_candidates)
     n_asked = f"{data.queries.shape[0]:,} queries"
     progress(f"finding the true neighbours of {n_asked}", None)
     options = {"metric": metric, "device": device}
@@ -171,7 +180,12 @@ def audit(
     result = run.result()
     name = name_of(result.recommended.method, result.recommended.n_bits)
     progress(f"looking at neighbours by {name}", result)
-    return replace(result, evidence=gather_evidence(result.encoder, task, X, generator))
+    evidence = gather_evidence(result.encoder, task, X, generator)
+    if n_vectors is None:
+        return replace(result, evidence=evidence)
+    progress(f"measuring the recall of {name} among growing numbers", result)
+    growth = measure_growth(result.encoder, task, n_vectors, generator)
+    return replace(result, evidence=evidence, growth=growth)
 
 
 def _settings(task, seed) -> dict:

@@ -201,12 +201,13 @@ class TestArguments:
 
 class TestAudit:
     WORDS = ["--bits", "4,8", "--methods", "pca,lsh,bytes,sign,int8", "--metric"]
-    WORDS += ["cosine", "--n-neighbors", "3", "--rerank", "30", "--queries", "20"]
+    WORDS += ["cosine", "--n-neighbors", "3", "--rerank", "5", "--queries", "20"]
     WORDS += ["--seed", "5", "--sample", "120", "--target-recall", "0.5"]
+    WORDS += ["--n-vectors", "900"]
     OPTIONS = {
         **{"n_bits": [4, 8], "methods": ["pca", "lsh", "bytes", "sign", "int8"]},
-        **{"n_neighbors": 3, "rerank": 30, "metric": "cosine", "n_queries": 20},
-        **{"random_state": 5, "sample": 120, "target_recall": 0.5},
+        **{"n_neighbors": 3, "rerank": 5, "metric": "cosine", "n_queries": 20},
+        **{"random_state": 5, "sample": 120, "target_recall": 0.5, "n_vectors": 900},
     }
 
     @pytest.mark.parametrize(
