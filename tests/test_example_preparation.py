@@ -1,4 +1,4 @@
-"""What `examples/data/prepare.py` makes of tiny texts, networks and pictures."""
+"""`examples/data/prepare.py` on tiny texts, networks and pictures."""
 
 import sys
 from pathlib import Path

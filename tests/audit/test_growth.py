@@ -1,4 +1,4 @@
-"""What an audit says of more vectors than it has, against plain computations."""
+"""Recall that an audit expects among more vectors, against plain computations."""
 
 import json
 
