@@ -9,16 +9,17 @@ from skhash.auditing.measure import code_search
 from skhash.auditing.rows import MAX_TRAIN_ROWS
 from skhash.metrics import true_neighbors
 
-# Shares of the vectors that were not fitted, which are searched.
-SHARES = 0.1, 0.3, 1.0
+# The share of the database that is searched, as the fit has not seen it, and the shares
+# of it that are searched one after the other.
+HELD_OUT, SHARES = 0.2, (0.1, 0.3, 1.0)
 
 
 @dataclass(frozen=True)
 class Growth:
     """Recalls among growing numbers of vectors, and the recall to expect among more.
 
-    One half of the database was fitted, by the recommended method. ``recalls`` are
-    those of the recommended search among ``sizes`` of the other half, at random.
+    Four fifths of the database were fitted, by the recommended method. ``recalls`` are
+    those of the recommended search among ``sizes`` of the others, at random.
     """
 
     sizes: list[int]
@@ -39,12 +40,12 @@ class Growth:
 
 
 def check_growth(n_vectors, n_database, n_found) -> None:
-    """Check that parts of half of the database have neighbours to find."""
-    if n_vectors is not None and n_database * min(SHARES) < 2 * n_found:
-        least = round(2 * n_found / min(SHARES))
+    """Check that the parts that are searched have neighbours to find."""
+    least = round(n_found / (HELD_OUT * min(SHARES)))
+    if n_vectors is not None and n_database < least:
         raise ValueError(
-            f"{n_vectors=} needs at least {least:,} vectors besides the queries, as "
-            f"{n_found} have to be found in parts of half of them; there are "
+            f"{n_vectors=} needs at least {least:,} vectors besides the queries, for "
+            f"{n_found} to be found in parts of a fifth of them; there are "
             f"{n_database:,}. Lower rerank, or audit more vectors."
         )
 
@@ -55,7 +56,8 @@ def measure_growth(encoder, task, n_vectors, generator) -> Growth:
     encoder : of the recommended row
     """
     data, k = task.data, task.truth.shape[1]
-    fitted, others = np.array_split(generator.permutation(data.database.shape[0]), 2)
+    n = data.database.shape[0]
+    fitted, others = np.split(generator.permutation(n), [round(n * (1 - HELD_OUT))])
     encoder = clone(encoder).fit(data.database[fitted[:MAX_TRAIN_ROWS]])
     sizes, recalls = [round(share * len(others)) for share in SHARES], []
     for size in sizes:

@@ -120,9 +120,9 @@ def audit(
         The recall, after re-ranking, that the recommended search has to reach.
     n_vectors : int, default=None
         Number of vectors that you will search. The recommended search is then measured
-        among growing parts of the vectors, and ``result.growth.expected`` is the recall
-        to expect among so many. Doing so takes another fit, to half of the vectors, so
-        that those searched are not the fitted ones.
+        among growing parts of a fifth of the vectors, after a fit to the others, and
+        ``result.growth.expected`` is the recall to expect among so many. Fitted vectors
+        are found more often: where they are a large share, expect a little more.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0

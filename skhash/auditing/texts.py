@@ -56,9 +56,8 @@ def caution(result) -> str:
         recalls = ", ".join(f"{recall:.1%}" for recall in growth.recalls)
         sizes = ", ".join(f"{size:,}" for size in growth.sizes)
         return (
-            f"Among {growth.n_vectors:,} vectors expect {growth.expected:.1%}: with "
-            f"half of the database fitted, the search finds {recalls} among {sizes} "
-            "of the other half."
+            f"Among {growth.n_vectors:,} vectors expect {growth.expected:.1%}: the "
+            f"search finds {recalls} among {sizes} vectors that were not fitted."
         )
     n_rows = settings["n_rows"]
     if settings["n_database"] + settings["n_queries"] < n_rows:

@@ -8,11 +8,10 @@ from sklearn.base import clone
 from sklearn.metrics import pairwise_distances
 
 import skhash
-from skhash.auditing import growth as growth_file
 from skhash.auditing import texts
 from skhash.auditing.growth import Growth, measure_growth
 
-N, K, N_FOUND = 400, 3, 7
+N, K, N_FOUND = 800, 3, 7
 OPTIONS = {"n_bits": [8], "methods": ["lsh"], "n_neighbors": K, "device": "cpu"}
 
 
@@ -53,18 +52,18 @@ def test_vectors_that_were_not_fitted_are_searched(X, rerank, metric, monkeypatc
     generator = np.random.RandomState()
     generator.set_state(state)
     order = generator.permutation(len(rows))
-    half = len(rows) // 2
-    encoder = clone(result.encoder).fit(rows[order[:half]])
+    n_fitted = round(0.8 * len(rows))
+    encoder = clone(result.encoder).fit(rows[order[:n_fitted]])
     recalls = []
-    for size in (16, 48, 160):
-        found_in = rows[order[half:][:size]]
+    for size in (13, 38, 128):
+        found_in = rows[order[n_fitted:][:size]]
         truth = np.argsort(pairwise_distances(queries, found_in), axis=1)[:, :K]
         codes = encoder.transform(queries), encoder.transform(found_in)
         distances = pairwise_distances(*codes, metric="cityblock")
         best = np.argsort(distances, axis=1, kind="stable")[:, : rerank or K]
         pairs = zip(truth, best, strict=True)
         recalls.append(np.mean([np.isin(*pair).mean() for pair in pairs]))
-    assert result.growth.sizes == [16, 48, 160]
+    assert result.growth.sizes == [13, 38, 128]
     np.testing.assert_allclose(result.growth.recalls, recalls)
     assert result.growth.n_vectors == 5000
     report = json.loads(json.dumps(result.to_dict()))["growth"]
@@ -74,7 +73,7 @@ def test_vectors_that_were_not_fitted_are_searched(X, rerank, metric, monkeypatc
 
 
 def test_without_a_number_nothing_is_measured(X, monkeypatch):
-    monkeypatch.setattr(growth_file, "SHARES", None)
+    monkeypatch.setattr("skhash.auditing.run.measure_growth", None)
     result = skhash.audit(X, **OPTIONS)
     assert result.growth is None and result.to_dict()["growth"] is None
     assert "--n-vectors N" in texts.caution(result)
@@ -82,7 +81,7 @@ def test_without_a_number_nothing_is_measured(X, monkeypatch):
     assert f"--n-vectors {N}" in texts.caution(part)
 
 
-def test_too_few_vectors_for_parts_of_a_half(X):
-    with pytest.raises(ValueError, match="n_vectors=9 .* 320.* rerank"):
-        skhash.audit(X, **OPTIONS, rerank=17, n_vectors=9)
-    skhash.audit(X, **OPTIONS, rerank=16, n_vectors=9)
+def test_too_few_vectors_for_parts_of_a_fifth(X):
+    with pytest.raises(ValueError, match="n_vectors=9 .* 650 .* 13 .* 640.* rerank"):
+        skhash.audit(X, **OPTIONS, rerank=13, n_vectors=9)
+    skhash.audit(X, **OPTIONS, rerank=12, n_vectors=9)

@@ -201,13 +201,12 @@ class TestArguments:
 
 class TestAudit:
     WORDS = ["--bits", "4,8", "--methods", "pca,lsh,bytes,sign,int8", "--metric"]
-    WORDS += ["cosine", "--n-neighbors", "3", "--rerank", "5", "--queries", "20"]
+    WORDS += ["cosine", "--n-neighbors", "3", "--rerank", "30", "--queries", "20"]
     WORDS += ["--seed", "5", "--sample", "120", "--target-recall", "0.5"]
-    WORDS += ["--n-vectors", "900"]
     OPTIONS = {
         **{"n_bits": [4, 8], "methods": ["pca", "lsh", "bytes", "sign", "int8"]},
-        **{"n_neighbors": 3, "rerank": 5, "metric": "cosine", "n_queries": 20},
-        **{"random_state": 5, "sample": 120, "target_recall": 0.5, "n_vectors": 900},
+        **{"n_neighbors": 3, "rerank": 30, "metric": "cosine", "n_queries": 20},
+        **{"random_state": 5, "sample": 120, "target_recall": 0.5},
     }
 
     @pytest.mark.parametrize(
@@ -259,6 +258,11 @@ class TestAudit:
         sparse.save_npz("X.npz", sparse.csr_array(X))
         settings = json.loads(run("audit", "X.npz", *FAST, "--json")[1])["settings"]
         assert settings["float_bytes_per_vector"] == 64 and settings["sparse"]
+
+    def test_more_vectors(self, run, X):
+        few = "--n-neighbors", "2", "--rerank", "2", "--n-vectors", "900", "--json"
+        growth = json.loads(run("audit", "X.npy", *FAST, *few)[1])["growth"]
+        assert growth["n_vectors"] == 900 and 0 < growth["expected"] < 1
 
     def test_json_and_quiet(self, run, X, on_terminal):
         on_terminal("stderr")
