@@ -9,8 +9,8 @@ from skhash.auditing.measure import code_search
 from skhash.auditing.rows import MAX_TRAIN_ROWS
 from skhash.metrics import true_neighbors
 
-# The share of the database that is searched, as the fit has not seen it, and the shares
-# of it that are searched one after the other.
+# The share of the database that is not fitted, at least, and the shares of that which are
+# searched one after the other.
 HELD_OUT, SHARES = 0.2, (0.1, 0.3, 1.0)
 
 
@@ -18,8 +18,8 @@ HELD_OUT, SHARES = 0.2, (0.1, 0.3, 1.0)
 class Growth:
     """Recalls among growing numbers of vectors, and the recall to expect among more.
 
-    Four fifths of the database were fitted, by the recommended method. ``recalls`` are
-    those of the recommended search among ``sizes`` of the others, at random.
+    Four fifths of the database, but at most 100,000, were fitted by the recommended
+    method. ``recalls`` are those of its search among ``sizes`` of the others.
     """
 
     sizes: list[int]
@@ -57,8 +57,9 @@ def measure_growth(encoder, task, n_vectors, generator) -> Growth:
     """
     data, k = task.data, task.truth.shape[1]
     n = data.database.shape[0]
-    fitted, others = np.split(generator.permutation(n), [round(n * (1 - HELD_OUT))])
-    encoder = clone(encoder).fit(data.database[fitted[:MAX_TRAIN_ROWS]])
+    n_fitted = min(round(n * (1 - HELD_OUT)), MAX_TRAIN_ROWS)
+    fitted, others = np.split(generator.permutation(n), [n_fitted])
+    encoder = clone(encoder).fit(data.database[fitted])
     sizes, recalls = [round(share * len(others)) for share in SHARES], []
     for size in sizes:
         rows = data.database[others[:size]]

@@ -36,7 +36,11 @@ def test_of_all_recalls_one_the_expected_is_one():
 
 @pytest.mark.parametrize("rerank", [None, N_FOUND])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_vectors_that_were_not_fitted_are_searched(X, rerank, metric, monkeypatch):
+@pytest.mark.parametrize("most", [100_000, 300])
+def test_vectors_that_were_not_fitted_are_searched(
+    X, rerank, metric, most, monkeypatch
+):
+    monkeypatch.setattr("skhash.auditing.growth.MAX_TRAIN_ROWS", most)
     asked = []
 
     def recorded(encoder, task, n_vectors, generator):
@@ -52,10 +56,11 @@ def test_vectors_that_were_not_fitted_are_searched(X, rerank, metric, monkeypatc
     generator = np.random.RandomState()
     generator.set_state(state)
     order = generator.permutation(len(rows))
-    n_fitted = round(0.8 * len(rows))
+    n_fitted = min(round(0.8 * len(rows)), most)
+    sizes = [13, 38, 128] if most > 640 else [34, 102, 340]
     encoder = clone(result.encoder).fit(rows[order[:n_fitted]])
     recalls = []
-    for size in (13, 38, 128):
+    for size in sizes:
         found_in = rows[order[n_fitted:][:size]]
         truth = np.argsort(pairwise_distances(queries, found_in), axis=1)[:, :K]
         codes = encoder.transform(queries), encoder.transform(found_in)
@@ -63,7 +68,7 @@ def test_vectors_that_were_not_fitted_are_searched(X, rerank, metric, monkeypatc
         best = np.argsort(distances, axis=1, kind="stable")[:, : rerank or K]
         pairs = zip(truth, best, strict=True)
         recalls.append(np.mean([np.isin(*pair).mean() for pair in pairs]))
-    assert result.growth.sizes == [13, 38, 128]
+    assert result.growth.sizes == sizes
     np.testing.assert_allclose(result.growth.recalls, recalls)
     assert result.growth.n_vectors == 5000
     report = json.loads(json.dumps(result.to_dict()))["growth"]
