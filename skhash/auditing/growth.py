@@ -9,7 +9,7 @@ from skhash.auditing.measure import code_search
 from skhash.auditing.rows import MAX_TRAIN_ROWS
 from skhash.metrics import true_neighbors
 
-# The share of the database that is not fitted, at least, and the shares of that which are
+# The share of the database that is not fitted, at least, and the shares of it that are
 # searched one after the other.
 HELD_OUT, SHARES = 0.2, (0.1, 0.3, 1.0)
 
