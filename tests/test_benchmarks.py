@@ -26,13 +26,14 @@ QUICK = {
     "jaccard": "jaccard --data synthetic --codes 2000 --queries 9",
     "knn": "knn --quick --kinds random --n 5000 --repeats 1",
     "bytes": "bytes --quick --bytes 4 --queries 50 --methods PQ signs",
+    "growth": "growth --sets digits --bytes 4 --queries 50",
     "every_cell": "every_cell --data digits --bits 8 --methods PCA NeighborHash "
     "--seeds 0",
     "network_gradients": "network_gradients --networks 1 --batches 2 --batch-size 10",
 }
 
 # Those that keep what they measure.
-GROWING = ("bytes", "every_cell")
+GROWING = ("bytes", "every_cell", "growth")
 
 
 @pytest.fixture
@@ -94,11 +95,12 @@ def test_tables_are_those_of_the_documentation(name, load, tmp_path, monkeypatch
 def test_the_headline_is_drawn_from_what_is_stored(load, tmp_path, monkeypatch):
     script = load("headline")
     monkeypatch.setattr(script, "PICTURE", tmp_path / "picture.svg")
-    script.draw()
+    title = script.TITLES["minilm"]
+    script.draw(title)
     for name in ("picture.svg", "picture-dark.svg"):
         is_dark = script.finish.__globals__["ON_DARK"] in (tmp_path / name).read_text()
         assert is_dark == ("dark" in name)
-    curves = script.curves(script.read_table(script.BYTES, script.TITLE))
+    curves = script.curves(script.read_table(script.BYTES, title))
     assert [point["bytes"] for point in curves["PQ"]] == [4, 8, 16]
     assert len(curves["RaBitQ"]) == 3
 
@@ -115,7 +117,7 @@ def test_the_code_of_the_readme_is_measured(load, tmp_path, monkeypatch):
         monkeypatch.setattr(script, name, tmp_path / f"{name}.md")
     script.README.write_text(before, "utf-8")
     monkeypatch.setitem(script.LOADERS, "minilm", lambda data_home: digits)
-    script.measure(None)
+    script.measure("minilm", None)
     # Only the table of the README changes, to that of the results.
     after, results = (
         path.read_text("utf-8") for path in (script.README, script.RESULTS)
@@ -186,12 +188,19 @@ def test_shares_of_the_nearest_that_are_found(load):
     found = np.array([rng.permutation(300)[:100] for _ in range(7)])
     found[0, 50:] = -1
     truth = np.array([rng.permutation(300)[:10] for _ in range(7)])
+    truth[1, 0] = found[1, 0]
     pairs = list(zip(found, truth, strict=True))
     expected = {
         f"10@{n}": sum(len({*row[:n]} & {*true}) for row, true in pairs) / 70
         for n in (10, 100)
     }
-    assert load("bytes").recalls(found, truth) == pytest.approx(expected)
+    expected["1@1"] = np.mean([row[0] == true[0] for row, true in pairs])
+    is_new = rng.random(300) < 0.4
+    new = [{*true} & {*np.flatnonzero(is_new)} for true in truth]
+    shared = [len({*row[:10]} & own) for row, own in zip(found, new, strict=True)]
+    expected["not fitted"] = sum(shared) / sum(map(len, new))
+    found_here = load("bytes").recalls(found, truth, is_new)
+    assert found_here == pytest.approx(expected)
 
 
 def test_ahead_level_and_behind(load):

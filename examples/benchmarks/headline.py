@@ -4,7 +4,8 @@
     python examples/benchmarks/headline.py --draw
 
 The Python of the README runs as it stands there, with MiniLM embeddings in place of
-digits: all of the test set are queries. The table goes to ``docs/results/headline.md``
+digits: of passages, of which 100,000 are fitted and the others only encoded. Queries
+are passages of other messages. The table goes to ``docs/results/headline.md``
 and to the README. The picture has them beside what ``bytes.py`` measured, as
 ``docs/results/bytes.md`` says; some rows go to ``docs/results/engines.md``.
 """
@@ -15,12 +16,21 @@ import re
 import time
 
 import numpy as np
-from tools import LOADERS, ROOT, Table, finish, panels, powers_of_two, read_table, save
+from tools import (
+    LOADERS,
+    ROOT,
+    TITLES,
+    Table,
+    finish,
+    panels,
+    powers_of_two,
+    read_table,
+    save,
+)
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
 ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
-TITLE = "MiniLM sentence embeddings"
 HEAD = "kept in memory | bytes a vector :,g | codebook, MB :.1f | found :.0%"
 OURS = "skhash"
 # Of the methods measured: the name in the picture, and the colour.
@@ -55,9 +65,9 @@ def memory(search):
     return store.n_bytes + store.bytes_beside, once / 1e6
 
 
-def measure(data_home):
+def measure(name, data_home):
     """Write the table of the README's searches, here and there."""
-    data = LOADERS["minilm"](data_home=data_home)
+    data = LOADERS[name](data_home=data_home)
     X, queries = np.float32(data.database), np.float32(data.query)
     start = time.process_time()
     names = run_readme(X, queries)
@@ -71,23 +81,24 @@ def measure(data_home):
     table.add("codes, by Hamming distance", code_bytes, 0, share(names["bits"]))
     rows = f"{len(X):,} rows of {X.shape[1]} numbers, {len(queries):,} queries"
     spent = f"the README's code ran {seconds:.0f} s of processor time"
-    save(RESULTS, {"README": table}, seeds=[0], data=f"MiniLM, {rows}; {spent}")
+    save(RESULTS, {"README": table}, seeds=[0], data=f"{TITLES[name]}: {rows}; {spent}")
     text = README.read_text("utf-8")
     old = re.search(rf"^\| {HEAD.split(' | ')[0]} .*\n(\|.*\n)*", text, re.MULTILINE)
     README.write_text(text.replace(old[0], table.markdown() + "\n"), "utf-8")
 
 
-def engines():
+def engines(title):
     """Write what codes of about 8 bytes, or of a bit a column, find and need."""
     columns = "search bytes", "10@10", "10@100", "fit, s", "rows/s"
     table = Table({name: "" for name in ("method", *columns)})
-    for row in read_table(BYTES, TITLE):
+    for row in read_table(BYTES, title):
         if row["code bytes"] == "8" or row["method"] in ("signs", "RaBitQ, 1 bit"):
             if row["method"].partition(",")[0] in (*METHODS, "ours", "signs"):
                 method = row["method"].replace("ours", OURS)
                 table.rows.append([method, *(row[name] for name in columns)])
     table.rows.sort(key=lambda cells: (int(cells[1]), cells[2]))
-    ENGINES.write_text(table.markdown() + "\n", "utf-8")
+    about = re.search(r"^\*.*\*$", BYTES.read_text("utf-8"), re.MULTILINE)[0]
+    ENGINES.write_text(f"{about}\n\n{table.markdown()}\n", "utf-8")
 
 
 def curves(rows):
@@ -105,9 +116,9 @@ def curves(rows):
     }
 
 
-def draw():
+def draw(title):
     """Draw what `bytes.py` measured, and the searches of the README."""
-    found = curves(read_table(BYTES, TITLE))
+    found = curves(read_table(BYTES, title))
     vectors, ranked, alone, _ = (
         list(row.values()) for row in read_table(RESULTS, "Seed")
     )
@@ -132,12 +143,13 @@ def draw():
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-home")
+    parser.add_argument("--data", default="passages", choices=LOADERS)
     parser.add_argument("--draw", action="store_true", help="the picture alone")
     arguments = parser.parse_args(arguments)
     if not arguments.draw:
-        measure(arguments.data_home)
-    engines()
-    draw()
+        measure(arguments.data, arguments.data_home)
+    engines(TITLES[arguments.data])
+    draw(TITLES[arguments.data])
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ from data import (  # noqa: E402, F401
     load_20newsgroups,
     load_fashion_mnist,
     load_glove,
+    load_passages,
+    load_sift,
     read_cifar_binary,  # noqa: E402, F401
 )
 
@@ -383,6 +385,8 @@ LOADERS = {
     "tfidf": load_tfidf,
     "minilm": lambda data_home=None: load_20newsgroups("minilm", data_home=data_home),
     "fashion_mnist": load_fashion_mnist,
+    "passages": load_passages,
+    "sift": load_sift,
     "glove": load_glove,
     "glove_100k": lambda data_home=None: load_glove(100_000, data_home=data_home),
 }
@@ -391,6 +395,8 @@ TITLES = {
     "tfidf": "20 Newsgroups, tf-idf",
     "minilm": "MiniLM sentence embeddings",
     "fashion_mnist": "Fashion-MNIST images",
+    "passages": "MiniLM embeddings of passages",
+    "sift": "SIFT, wallpapers",
     "glove": "GloVe word vectors",
     "glove_100k": "GloVe word vectors, 100 000",
 }

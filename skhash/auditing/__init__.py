@@ -2,8 +2,8 @@
 
 `audit` is the measurement behind the command ``skhash audit``. Files import only those
 before them in this list: `timing` times, `rows` draws, `measure` and `peers` measure,
-`evidence` looks at some queries, `choices` recommends, `chart` draws, `texts` and
-`page` show, `result` holds it all, and `run` runs.
+`evidence` looks at some queries, `growth` at growing databases, `choices` recommends,
+`chart` draws, `texts` and `page` show, `result` holds it all, and `run` runs.
 """
 
 from skhash.auditing.result import AuditResult

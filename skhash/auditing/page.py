@@ -46,7 +46,7 @@ def whole_page(
         f"Why: it is {result.reason}.",
         f"It stores {texts.stored(result)}.",
         *result.alternatives,
-        texts.caution(settings),
+        texts.caution(result),
     ]
     left_out = [f"Left out: {line}." for line in result.skipped]
     return _filled(

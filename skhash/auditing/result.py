@@ -39,6 +39,9 @@ class AuditResult:
     evidence : object or None
         Scores of true neighbours and of random pairs by the recommended search, and
         examples of queries, for `to_html`.
+    growth : object or None
+        With `n_vectors`, the ``recalls`` that were measured among growing ``sizes`` of
+        vectors that were not fitted, and the recall that is ``expected`` among so many.
     """
 
     rows: list[AuditRow]
@@ -49,6 +52,7 @@ class AuditResult:
     skipped: list[str]
     alternatives: list[str]
     evidence: object = None
+    growth: object = None
 
     def __repr__(self) -> str:
         best = self.recommended
@@ -135,6 +139,8 @@ class AuditResult:
             "rows": [vars(row) for row in self.rows],
             "recommended": best | advice,
             "alternatives": self.alternatives,
+            "growth": self.growth
+            and vars(self.growth) | {"expected": self.growth.expected},
             "skipped": self.skipped,
         }
 

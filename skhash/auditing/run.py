@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from skhash._versions import processor
 from skhash.auditing.choices import name_of
 from skhash.auditing.evidence import gather_evidence
+from skhash.auditing.growth import check_growth, measure_growth
 from skhash.auditing.measure import Task, measure_bytes, measure_encoder, timed_fit
 from skhash.auditing.peers import PEERS, measure_peer
 from skhash.auditing.result import AuditResult
@@ -55,6 +56,7 @@ def audit(
     sample: Count | None = None,
     n_queries: Count = 1000,
     target_recall: Annotated[float, Interval(Real, 0, 1, closed="right")] = 0.9,
+    n_vectors: Count | None = None,
     device: str = "auto",
     random_state: RandomState = 0,
     progress: Callable[[str, AuditResult | None], None] | None = None,
@@ -98,11 +100,16 @@ def audit(
         many as `n_neighbors`, the recommended search needs no vectors.
     sample : int, default=None
         Number of random rows to use, including queries; by default all. Recall falls as
-        the database grows, so a small sample gives too high a recall.
+        the database grows, so a small sample gives too high a recall; see `n_vectors`.
     n_queries : int, default=1000
         Number of queries, at most a fifth of the rows.
     target_recall : float, default=0.9
         The recall, after re-ranking, that the recommended search has to reach.
+    n_vectors : int, default=None
+        Number of vectors that you will search. The recommended search is then measured
+        among growing parts of a fifth of the vectors, after a fit to the others, and
+        ``result.growth.expected`` is the recall to expect among so many. Fitted vectors
+        are found more often: where they are a large share, expect a little more.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0
@@ -147,6 +154,7 @@ def audit(
     generator, X = check_random_state(random_state), as_rows(X)
     progress("reading the rows", None)
     data = split_rows(X, y, metric, sample, n_queries, n_candidates, generator)
+    check_growth(n_vectors, data.database.shape[0], n_candidates)
     n_asked = f"{data.queries.shape[0]:,} queries"
     progress(f"finding the true neighbours of {n_asked}", None)
     options = {"metric": metric, "device": device}
@@ -161,7 +169,12 @@ def audit(
     result = run.result()
     name = name_of(result.recommended.method, result.recommended.n_bits)
     progress(f"looking at neighbours by {name}", result)
-    return replace(result, evidence=gather_evidence(result.encoder, task, X, generator))
+    evidence = gather_evidence(result.encoder, task, X, generator)
+    if n_vectors is None:
+        return replace(result, evidence=evidence)
+    progress(f"measuring the recall of {name} among growing numbers", result)
+    growth = measure_growth(result.encoder, task, n_vectors, generator)
+    return replace(result, evidence=evidence, growth=growth)
 
 
 def _settings(task, seed) -> dict:

@@ -49,15 +49,25 @@ def how_measured(settings) -> str:
     )
 
 
-def caution(settings) -> str:
-    """Warn that recall falls with the size of the database."""
+def caution(result) -> str:
+    """Say what to expect of a larger database."""
+    settings, growth = result.settings, result.growth
+    if growth is not None:
+        recalls = ", ".join(f"{recall:.1%}" for recall in growth.recalls)
+        sizes = ", ".join(f"{size:,}" for size in growth.sizes)
+        return (
+            f"Among {growth.n_vectors:,} vectors expect {growth.expected:.1%}: the "
+            f"search finds {recalls} among {sizes} vectors that were not fitted."
+        )
     n_rows = settings["n_rows"]
     if settings["n_database"] + settings["n_queries"] < n_rows:
         return (
             f"Expect less among all {n_rows:,} vectors: recall falls as a database "
-            "grows. A larger --sample tells more."
+            f"grows. --n-vectors {n_rows} says how far."
         )
-    return "Recall falls as a database grows: measure as many as you will use."
+    return (
+        "Recall falls as a database grows: --n-vectors N says what to expect among N."
+    )
 
 
 def cells_of(rows, settings) -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ LEGEND = (
     "target."
 )
 PARAMETERS = "n_bits methods metric n_neighbors rerank sample n_queries".split()
-PARAMETERS += ["target_recall", "device", "random_state"]
+PARAMETERS += ["target_recall", "n_vectors", "device", "random_state"]
 # Folder of the recommended encoder.
 ENCODER = "encoder"
 
@@ -115,7 +115,7 @@ def _print(arguments, result: AuditResult, name) -> None:
         _print_table(result, name, None if arguments.all else N_ROWS)
     for line in (
         *result.alternatives,
-        texts.caution(settings),
+        texts.caution(result),
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
         f"is counted for all {settings['n_rows']:,} vectors, codebooks included.",
         f"Recommended: {texts.recommendation(result)}",

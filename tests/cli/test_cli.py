@@ -232,6 +232,11 @@ class TestAudit:
         settings = json.loads(run("audit", "X.npz", *FAST, "--json")[1])["settings"]
         assert settings["float_bytes_per_vector"] == 64 and settings["sparse"]
 
+    def test_more_vectors(self, run, X):
+        few = "--n-neighbors", "2", "--rerank", "2", "--n-vectors", "900", "--json"
+        growth = json.loads(run("audit", "X.npy", *FAST, *few)[1])["growth"]
+        assert growth["n_vectors"] == 900 and 0 < growth["expected"] < 1
+
     def test_json_and_quiet(self, run, X, on_terminal):
         on_terminal("stderr")
         words = "X.npy", *self.WORDS
