@@ -19,7 +19,13 @@ from scipy import sparse
 from sklearn.base import clone
 
 import skhash
-from skhash import HammingNeighbors, SBNClassifier, StochasticAutoencoderHash, audit
+from skhash import (
+    AdditiveQuantizer,
+    HammingNeighbors,
+    SBNClassifier,
+    StochasticAutoencoderHash,
+    audit,
+)
 from skhash.gradients import gradient_report
 from skhash.linear import PCAHash
 from skhash.metrics import true_neighbors
@@ -75,6 +81,12 @@ def found_by_vectors(device):
             yield true_neighbors(rows[:5], rows, metric=metric, device=device)
 
 
+def quantized(device):
+    """Of two bytes, whose errors are far from ties."""
+    quantizer = AdditiveQuantizer(2, n_alternations=1, device=device)
+    yield quantizer.fit(X).inverse_transform(quantizer.transform(X))
+
+
 def reports(device):
     weight = torch.arange(3.0)
     encoder = StochasticAutoencoderHash(6, decoder="gaussian", random_state=0)
@@ -99,6 +111,7 @@ def audited(device):
 
 # Functions of a device that yield answers, for each public name but the encoders.
 ANSWERS = {
+    "AdditiveQuantizer": [quantized],
     "HammingNeighbors": [found_by_codes],
     "SBNClassifier": [classified, classified_images],
     "audit": [audited],

@@ -15,11 +15,13 @@ from llvmlite import ir
 from numba import float32, int8, int16, int64, void
 
 from skhash.neighbors.kernels.byte_tables import extremes
-from skhash.utils.arrays import ORDINARY_EXPONENT
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import FLOAT, INT32, INT64, has_features, instruction
 
 ENTRIES = 256
+# Of rows whose largest magnitude is up to this power of two, and from the power of its
+# negative on, no sum of squares overflows or vanishes.
+_ORDINARY = 500
 LARGEST = float(np.finfo(np.float32).max)
 _WIDTH = 16
 _VECTOR = ir.VectorType(FLOAT, _WIDTH)
@@ -101,9 +103,8 @@ def prepare(X, offset, by_angle, from_offset, starts):
         for i in range(len(offset) if by_angle else 0):
             largest = max(largest, abs(X[q, i]))
         if largest > 0:
-            # No square of a row of ordinary magnitude overflows or vanishes.
             exponent = math.frexp(largest)[1]
-            if abs(exponent) > ORDINARY_EXPONENT:
+            if abs(exponent) > _ORDINARY:
                 for i in range(len(offset)):
                     X[q, i] = math.ldexp(X[q, i], -exponent)
             for i in range(len(offset)):
