@@ -43,7 +43,8 @@ from skhash.utils.kernels import inlined_kernel, inner_kernel, kernel
 # those of the levels, if they have some; n : their number; n_bytes : those of a code;
 # law : `Law`; last : the largest level; least, most : 1 / factor of the shortest and of
 # the longest decoded vector, or 0. Of levels, the zeros behind their bits are a part.
-Codes = namedtuple("Codes", "blocks n n_bytes law last least most")
+# has_zeros : bool, whether a code may have level 0.
+Codes = namedtuple("Codes", "blocks n n_bytes law last least most has_zeros")
 # Lists of codes in the order of their first byte and another one: other : int, which;
 # values (2, n_lists) : uint8, of both, those of the codes of the first block, then of
 # the second, and so on; items (n_lists, 2) : float32, terms and factors; starts
@@ -124,7 +125,8 @@ def _bound_level(codes, level, score, largest):
     if factor > 0:
         return term / factor
     # As far below the others as `_reach` sinks down to the score of this level.
-    return np.float32(term * codes.least - largest if term <= 0 else largest)
+    is_near = codes.has_zeros and term <= 0
+    return np.float32(term * codes.least - largest if is_near else largest)
 
 
 @inner_kernel

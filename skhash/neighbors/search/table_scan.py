@@ -220,8 +220,9 @@ def make_blocks(scorer):
     keys = decoder.base + np.array([1, max(1, decoder.last)])
     reach = numbers_of(keys, decoder.fraction_bits) / (law.times or np.inf)
     blocks = read_only(scorer.codes.whole)
+    has_zeros = not blocks[:, scorer.n_bytes :].any(axis=1).ravel()[:n].all()
     last = decoder.last << law.spare
-    return kernels.Codes(blocks, n, scorer.n_bytes, law, last, *reach)
+    return kernels.Codes(blocks, n, scorer.n_bytes, law, last, *reach, has_zeros)
 
 
 def has_halves(decoder):
