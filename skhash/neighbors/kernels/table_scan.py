@@ -257,7 +257,7 @@ def _make_steps(codes, query, score, work, q):
 
 @inner_kernel
 def _first_limit(codes, live, query, step, few):
-    """Return the smallest score but `few` of a sample, or infinity.
+    """Return the largest of the `few` smallest scores of a sample, or infinity.
 
     step : from one block of the sample to the next
     """
