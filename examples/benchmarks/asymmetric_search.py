@@ -238,7 +238,7 @@ def main(arguments=None):
     for n_bytes in args.bytes:
         compare(args, n_bytes, vectors, queries, table)
     about = f"{len(vectors):,} vectors of {vectors.shape[1]} columns, mixtures of two "
-    about += f"MiniLM embeddings each, {args.threads} threads"
+    about += f"MiniLM embeddings each, threads: {args.threads}"
     return save(args.output, {"Searches": table}, seeds=[0], data=about)
 
 

@@ -41,7 +41,7 @@ class AuditResult:
         examples of queries, for `to_html`.
     growth : object or None
         With `n_vectors`, the ``recalls`` that were measured among growing ``sizes`` of
-        vectors that were not fitted, and the recall that is ``expected`` among so many.
+        vectors that were not fitted, and the recall ``expected`` among `n_vectors`.
     """
 
     rows: list[AuditRow]

@@ -106,10 +106,11 @@ def audit(
     target_recall : float, default=0.9
         The recall, after re-ranking, that the recommended search has to reach.
     n_vectors : int, default=None
-        Number of vectors that you will search. The recommended search is then measured
-        among growing parts of a fifth of the vectors, after a fit to the others, and
-        ``result.growth.expected`` is the recall to expect among so many. Fitted vectors
-        are found more often: where they are a large share, expect a little more.
+        Number of vectors that you will search. The recommended method is then fitted to
+        four fifths of the vectors, at most 100,000, and its search measured among
+        growing parts of the others. ``result.growth.expected`` is the recall to expect
+        among `n_vectors`. Fitted vectors are found more often: where they are a large
+        share, expect a little more.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0

@@ -187,7 +187,7 @@ def _add_audit(commands):
     add("--sample", 100_000, "maximum number of rows to use, drawn at random", **number)
     add("--queries", 1000, "rows to hold out as queries, at most a fifth", **queries)
     add("--target-recall", 0.9, "recall after re-ranking to reach", type=float)
-    add("--n-vectors", None, "say what recall to expect among so many", **number)
+    add("--n-vectors", None, "vectors to search: says what recall to expect", **number)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "draws rows and seeds the methods", **seed)
     add("--out", None, "directory to write report and encoder to", metavar="DIR")

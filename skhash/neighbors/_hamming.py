@@ -309,10 +309,10 @@ class HammingNeighbors(CodesMixin, BaseIndex):
     def prepare(self, expected_queries, *, n_neighbors=None, radius=None) -> Self:
         """Build now the tables or clusters that these queries would repay.
 
-        Tables and clusters, which "auto" otherwise makes when the queries before would
-        have repaid them, are made now, if the costs of so many queries say so. The
-        queries are expected to be as near to codes as codes are to each other. Answers
-        stay the same; a change of the codes needs another call.
+        With "auto", they would otherwise be made only after enough queries. This makes
+        them at once if the expected queries, taken to be as near to the codes as codes
+        are to each other, cost less with them. Answers stay the same. Call it again
+        after a change of the codes.
 
         Parameters
         ----------
