@@ -16,7 +16,6 @@ import pytest
 import torch
 from checks import public_encoders, targets, training_data
 from layouts import FLOATS, LAYOUTS, SPARSE, vectors
-from numba.core.errors import TypingError
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -450,13 +449,14 @@ def test_queries_of_other_types():
 def test_no_kernel_is_compiled_for_rows_that_lie_apart():
     from skhash.neighbors.kernels import products
 
-    queries, features = np.ones((4, 8), np.float32), np.ones((1, 8, 256), np.float32)
-    sums, scales = np.empty((4, 1, 256), np.float32), np.ones(1, np.float32)
-    rest = features, scales, np.ones(4), sums
-    assert products.multiply(queries, *rest)
-    np.testing.assert_array_equal(sums, 9)
+    offset, features = np.ones(8), np.ones((1, 8, 256), np.float32)
+    scales, times = np.ones(1, np.float32), np.float32(-1)
+    source = products.Source(offset, False, False, features, scales, times)
+    queries, tables = np.ones((4, 8)), np.empty((4, 1, 256), np.float32)
+    assert products.write_tables(queries, source, tables)
+    np.testing.assert_array_equal(tables, -16)
     for wrong in (np.asfortranarray(queries), queries[:, ::2], queries[::2]):
         with pytest.raises(TypeError):
-            products.multiply(wrong, *rest)
-    with pytest.raises(TypingError):
-        products.multiply(queries.astype(np.float64), *rest)
+            products.write_tables(wrong, source, tables)
+    with pytest.raises(TypeError):
+        products.write_tables(queries, source, tables[::2])

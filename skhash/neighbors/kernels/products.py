@@ -9,14 +9,21 @@ it, so that a table is the same to the last bit in every call.
 """
 
 import math
+from collections import namedtuple
 
 import numpy as np
 from llvmlite import ir
 from numba import float32, int8, int16, int64, void
 
 from skhash.neighbors.kernels.byte_tables import extremes
-from skhash.utils.kernels import kernel
+from skhash.utils.kernels import inner_kernel, kernel
 from skhash.utils.llvm import FLOAT, INT32, INT64, has_features, instruction
+
+# A decoder of bytes: offset (n_features,) : float64; by_angle, from_offset : bool, see
+# `prepare`; features (n_blocks, n_features, 256) : int8, int16 or float32, the entries;
+# scales : float32, the factor of each block, (n_blocks,), or (0,) where entries are
+# floats; times : float32, a factor of all sums.
+Source = namedtuple("Source", "offset by_angle from_offset features scales times")
 
 ENTRIES = 256
 # Of rows whose largest magnitude is up to this power of two, and from the power of its
@@ -122,28 +129,43 @@ def prepare(X, offset, by_angle, from_offset, starts):
 
 
 @kernel
-def multiply(queries, features, scales, starts, products):
-    """Write the products of queries and entries, in the first block with the starts.
+def write_tables(X, source, tables):
+    """Write what each entry adds to the sums of codes, in the first block all else too.
 
     Return whether no sum of them is beyond float32, nor one with the float of a code.
 
-    queries : float32 (n, n_features); features : (n_blocks, n_features, 256), int8,
-    int16 or float32; scales : float32 (n_blocks,), what sums are multiplied by; starts
-    : float64 (n,); products : float32 (n, n_blocks, 256)
+    X : float64 (n, n_features), written; source : `Source`; tables : float32 (n,
+    n_blocks, 256)
     """
+    starts = np.empty(len(X))
+    prepare(X, source.offset, source.by_angle, source.from_offset, starts)
+    queries = np.empty(X.shape, dtype=np.float32)
+    for q in range(len(X)):
+        for i in range(X.shape[1]):
+            queries[q, i] = X[q, i]
+    scales = np.empty(len(source.features), dtype=np.float32)
+    for block in range(len(scales)):
+        own = source.scales[block] if len(source.scales) else np.float32(1)
+        scales[block] = source.times * own
+    _multiply(queries, source.features, scales, tables)
+    for q in range(len(X)):
+        most, start = abs(starts[q]), np.float32(starts[q])
+        for block in range(tables.shape[1]):
+            lowest, highest = extremes(tables[q], ENTRIES * block, ENTRIES)
+            most += max(abs(lowest), abs(highest))
+        if not 2 * most < LARGEST:
+            return False
+        for entry in range(ENTRIES):
+            tables[q, 0, entry] += start
+    return True
+
+
+@inner_kernel
+def _multiply(queries, features, scales, products):
+    """Write the products of queries and scaled entries."""
     n_whole = len(queries) // 4 * 4
     for block in range(len(features)):
         for first in range(0, n_whole, 4):
             _multiply_four(queries, first, features, scales, block, products)
         for first in range(n_whole, len(queries)):
             _multiply_one(queries, first, features, scales, block, products)
-    for q in range(len(queries)):
-        most, start = abs(starts[q]), np.float32(starts[q])
-        for block in range(len(features)):
-            lowest, highest = extremes(products[q], ENTRIES * block, ENTRIES)
-            most += max(abs(lowest), abs(highest))
-        if not 2 * most < LARGEST:
-            return False
-        for entry in range(ENTRIES):
-            products[q, 0, entry] += start
-    return True

@@ -16,7 +16,8 @@ Arguments of all kernels:
 
 * codes: `Codes`; live: see `bits.is_live`;
 * queries: float32 (n_queries, n_bytes, 256), the tables of `Decoder.tables`;
-* work: `Work`.
+* steps: uint8 (n_queries, n_rows, n_entries), memory for tables of steps: a row for
+  each byte of the codes and one for levels, with ENTRIES or ENTRIES_OF_BITS.
 """
 
 from collections import namedtuple
@@ -50,11 +51,10 @@ Codes = namedtuple("Codes", "blocks n n_bytes law last least most has_zeros")
 # the second, and so on; items (n_lists, 2) : float32, terms and factors; starts
 # (n_blocks + 1,) : int64, where those of a block begin.
 Lists = namedtuple("Lists", "other values items starts")
-# Room to work in, for some queries, with a row a byte of the codes, and one of levels:
-# bounds (n_rows, 256) and fewer (n_rows, n_entries) : float32; lowest (2 * n_rows,) :
-# float32; tables (queries, n_rows, n_entries) : uint8, with ENTRIES or ENTRIES_OF_BITS;
-# scales (queries, 4) : float64, the least sum, what makes steps of a score, the error
-# of a total, and the score that the tables are for; found (8,) : uint64.
+# Memory to work in, for some queries: bounds (n_rows, 256) and fewer (n_rows,
+# n_entries) : float32; lowest (2 * n_rows,) : float32; tables : the steps; scales
+# (queries, 4) : float64, the least sum, what makes steps of a score, the error of a
+# total, and the score that the tables are for; found (8,) : uint64.
 Work = namedtuple("Work", "bounds fewer lowest tables scales found")
 
 _ZERO, _SIXTEEN = np.float32(0), np.float32(16)
@@ -110,6 +110,20 @@ def _score(codes, query, position):
     for byte in range(len(query)):
         total += query[byte, rows[byte, column]]
     return _from_total(codes, len(query), position, total)
+
+
+@inner_kernel
+def _work(steps):
+    """Return memory to work in, with these tables."""
+    n_queries, n_rows, n_entries = steps.shape
+    return Work(
+        bounds=np.empty((n_rows, 256), dtype=np.float32),
+        fewer=np.empty((n_rows, n_entries), dtype=np.float32),
+        lowest=np.empty(2 * n_rows, dtype=np.float32),
+        tables=steps,
+        scales=np.empty((n_queries, 4)),
+        found=np.empty(BLOCK // 64, dtype=np.uint64),
+    )
 
 
 @inner_kernel
@@ -318,19 +332,21 @@ def _take(codes, query, places, order, most, heap):
 
 
 @kernel
-def nearest(codes, live, queries, layout, sample, work, scores, positions):
+def nearest(codes, live, queries, layout, sample, steps, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in this order.
 
     layout : int64, the blocks to search; and int32 (n,), the positions of the codes by
     place in the blocks, or (0,) where these are the same and the blocks increase;
     sample : int, from one sampled block to the next, and how many scores of the sample
-    reach the largest score to look for, or 0; scores (n_queries, k) : infinity, and
+    reach the largest score to look for, or 0; scores (n_queries, k) : float32, and
     positions (n_queries, k) : int64, written. Where the blocks have fewer than k such
-    codes, infinity remains.
+    codes, scores of infinity stand behind theirs, with position 0.
     """
-    mosts = np.empty(len(queries), dtype=np.float32)
+    work, mosts = _work(steps), np.empty(len(queries), dtype=np.float32)
     for q in range(len(queries)):
         mosts[q] = _first_limit(codes, live, queries[q], *sample)
+        for i in range(scores.shape[1]):
+            scores[q, i], positions[q, i] = np.inf, 0
     # Where nothing is known of the scores, a block tells what to look for.
     first, stage = 0, FIRST_STAGE
     for q in range(len(queries)):
@@ -372,7 +388,7 @@ def _longer(array):
 
 
 @kernel
-def within(codes, live, queries, span, radius, work):
+def within(codes, live, queries, span, radius, steps):
     """Return the codes of some blocks with scores of at most `radius`, by position.
 
     span : the first block to search, and the one behind the last; radius : float32
@@ -383,7 +399,8 @@ def within(codes, live, queries, span, radius, work):
         The query, and the code.
     scores : float32 (n_found,)
     """
-    size, n, places = 0, codes.n, np.empty(BLOCK, dtype=np.int64)
+    size, n, work = 0, codes.n, _work(steps)
+    places = np.empty(BLOCK, dtype=np.int64)
     owners, positions = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
     scores = np.empty(BLOCK, dtype=np.float32)
     limits = np.empty(len(queries), dtype=np.int64)

@@ -65,14 +65,14 @@ def _nearest(scorer, queries, k, live, guesses):
     layout = _layout(scorer)
     lists = layout[-1] if guesses else None
 
-    def search(codes, order, live, tables, part, work):
-        scores = np.full((len(tables), k), np.inf, dtype=np.float32)
-        positions = np.zeros(scores.shape, dtype=np.int64)
+    def search(codes, order, live, tables, part, steps):
+        scores = np.empty((len(tables), k), dtype=np.float32)
+        positions = np.empty(scores.shape, dtype=np.int64)
         if lists is not None:
             for q in range(len(tables)):
                 blocks = _nearest_blocks(scorer, lists, tables[q], part.every)
                 own, layout = slice(q, q + 1), (blocks, order)
-                task = codes, live, tables[own], layout, (1, 0), work
+                task = codes, live, tables[own], layout, (1, 0), steps[own]
                 kernels.nearest(*task, scores[own], positions[own])
             return scores, positions
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
@@ -80,7 +80,7 @@ def _nearest(scorer, queries, k, live, guesses):
         share = k * kernels.SAMPLED_CODES / (BLOCK * step)
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
         layout = np.arange(*part.span), order
-        task = codes, live, tables, layout, (step, few), work
+        task = codes, live, tables, layout, (step, few), steps
         kernels.nearest(*task, scores, positions)
         return scores, positions
 
@@ -104,8 +104,8 @@ def _nearest_blocks(scorer, lists, tables, every):
 def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
 
-    def search(codes, order, live, tables, part, work):
-        found = kernels.within(codes, live, tables, part.span, radius, work)
+    def search(codes, order, live, tables, part, steps):
+        found = kernels.within(codes, live, tables, part.span, radius, steps)
         owners, places, scores = found
         positions = order[places].astype(np.int64) if len(order) else places
         return by_query(owners, positions, scores, len(tables))
@@ -134,8 +134,8 @@ def _run(search, scorer, layout, queries, live):
         return scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
 
     def call(tables, part):
-        work = _work(scorer, len(tables), codes)
-        return search(codes, order, live, tables, part, work)
+        steps = _steps(scorer, len(tables), codes)
+        return search(codes, order, live, tables, part, steps)
 
     if shares_codes:
         spans = enumerate(even_chunks(n_blocks, threads))
@@ -236,17 +236,11 @@ def has_halves(decoder):
     return rest <= MAX_REST * np.square(entries).sum()
 
 
-def _work(scorer, n_queries, codes):
+def _steps(scorer, n_queries, codes):
+    """Return memory for the tables of steps, see `kernels`."""
     n_rows = min(codes.blocks.shape[1], codes.n_bytes + 1)
     n_entries = byte_tables.ENTRIES
     if n_entries != byte_tables.ENTRIES_OF_BITS:
         if scorer.key.once("has halves", lambda: has_halves(scorer.decoder)):
             n_entries = byte_tables.ENTRIES_OF_BITS
-    return kernels.Work(
-        bounds=np.empty((n_rows, 256), dtype=np.float32),
-        fewer=np.empty((n_rows, n_entries), dtype=np.float32),
-        lowest=np.empty(2 * n_rows, dtype=np.float32),
-        tables=zeros_aligned((n_queries, n_rows, n_entries)),
-        scales=np.empty((n_queries, 4)),
-        found=np.empty(BLOCK // 64, dtype=np.uint64),
-    )
+    return zeros_aligned((n_queries, n_rows, n_entries))

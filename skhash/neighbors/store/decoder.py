@@ -34,6 +34,7 @@ METRICS = ("euclidean", "inner_product", "cosine")
 ANGLES = {"euclidean": (2, 2, 1), "inner_product": (0, 1, 0), "cosine": (1, 1, 1)}
 # A sum this much shorter than its parts is zero up to rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
+_NOTHING = np.empty(0, dtype=np.float32)
 BEYOND = (
     "Scores are beyond float32; multiply codebook, offset and queries by a small "
     "constant, which changes no order."
@@ -268,28 +269,29 @@ class Decoder:
         term, _, nothing = ANGLES[self.metric] if self.by_angle else (0, 0, 0)
         return np.float32(term - nothing)
 
-    @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def tables(self, X, n_bytes):
         """Return lookup tables: what each value of a byte adds to the sum of a code.
 
         They have shape (n_queries, n_bytes, 256), float32. Terms common to all codes
         are in those of the first byte.
         """
-        X, starts = np.array(X, dtype=np.float64, order="C"), np.empty(len(X))
+        X = np.array(X, dtype=np.float64, order="C")
         from_offset = self.metric == "euclidean" and not self.by_angle
-        _products.prepare(X, self.offset, self.by_angle, from_offset, starts)
+        kind = self.offset, self.by_angle, from_offset
         times = np.float32(-2 if from_offset else -1)
         if bits_of_block(self.entries) < 8:
+            starts = np.empty(len(X))
+            _products.prepare(X, *kind, starts)
             return self._tables_of_bits(X, times, starts, n_bytes)
-        scales = np.full(len(self.entries), times)
-        if self.scales is not None:
-            scales *= self.scales
-        products = np.empty((len(X), n_bytes, 256), dtype=np.float32)
-        features, X = self.entries.transpose(0, 2, 1), X.astype(np.float32)
-        if not _products.multiply(X, features, scales, starts, products):
+        scales = _NOTHING if self.scales is None else self.scales
+        features = self.entries.transpose(0, 2, 1)
+        source = _products.Source(*kind, features, scales, times)
+        tables = np.empty((len(X), n_bytes, 256), dtype=np.float32)
+        if not _products.write_tables(X, source, tables):
             raise ValueError(BEYOND)
-        return products
+        return tables
 
+    @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def _tables_of_bits(self, X, times, starts, n_bytes):
         """Return the tables of blocks of 1 or 4 bits, from their products."""
         own = X @ self.codebook.reshape(-1, X.shape[1]).T

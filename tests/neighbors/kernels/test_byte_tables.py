@@ -6,7 +6,7 @@ from cases import each
 from compiled import call
 
 from skhash.neighbors.kernels import byte_tables
-from skhash.neighbors.kernels.products import multiply
+from skhash.neighbors.kernels.products import Source, write_tables
 from skhash.utils.llvm import has_features
 
 WAYS = [
@@ -78,19 +78,22 @@ def test_extremes_and_steps():
 @each("n_features", [1, 5, 384])
 def test_products(n_features):
     rng = np.random.default_rng(n_features)
-    queries = rng.normal(size=(11, n_features)).astype(np.float32)
+    queries = rng.normal(size=(11, n_features)).astype(np.float32).astype(float)
     features = rng.normal(size=(3, n_features, 256)).astype(np.float32)
-    products = np.full((11, 3, 256), np.nan, dtype=np.float32)
-    scales = np.float32([1, 0.5, 4])
-    starts = rng.normal(size=11)
-    assert multiply(queries, features, scales, starts, products)
-    exact = np.einsum("qf,bfe->qbe", queries.astype(float), features.astype(float))
-    exact *= scales[:, None]
-    exact[:, 0] += starts[:, None]
-    room = 2.0**-23 * n_features * np.abs(queries).max() * 4 * np.abs(features).max()
-    np.testing.assert_allclose(products, exact, rtol=0, atol=room)
+    offset, scales = rng.normal(size=n_features), np.float32([1, 0.5, 4])
+    source = Source(offset, False, False, features, scales, np.float32(-2))
+
+    def written(queries):
+        tables = np.full((len(queries), 3, 256), np.nan, dtype=np.float32)
+        assert write_tables(queries.copy(), source, tables)
+        return tables
+
+    tables = written(queries)
+    exact = np.einsum("qf,bfe->qbe", queries, features.astype(float))
+    exact *= -2 * scales[:, None].astype(float)
+    exact[:, 0] -= (queries @ offset)[:, None]
+    room = 2.0**-22 * n_features * np.abs(queries).max() * 4 * np.abs(features).max()
+    np.testing.assert_allclose(tables, exact, rtol=0, atol=room)
     # A query has the same products in another place, beside others.
     for places in ([5, 1, 1, 10], [10], [3, 9, 0]):
-        again = np.empty_like(products[: len(places)])
-        multiply(queries[places], features, scales, starts[places], again)
-        np.testing.assert_array_equal(again, products[places])
+        np.testing.assert_array_equal(written(queries[places]), tables[places])
