@@ -56,4 +56,4 @@ def test_no_phrase_is_translated_word_by_word():
         for match in BAD.finditer(prose):
             line = first + prose.count("\n", 0, match.start())
             found.add(f"{path.relative_to(ROOT)}:{line}: {match[0]}")
-    assert not found, "\n".join(sorted(found))
+    assert not found, "\n".join(["Say these in plain English:", *sorted(found)])
