@@ -2,18 +2,18 @@
 Comparable rows of a data frame
 ===============================
 
-A table has numbers and categories, with gaps. ``ColumnTransformer`` of scikit-learn
-makes vectors of its rows, a quantizer makes codes of the vectors, and `HashedNeighbors`
-takes all of it as one search: rows of a data frame in, the rows most like them out.
-Here that answers what a used car is worth.
+A table has numbers and categories, and some values are missing. scikit-learn's
+``ColumnTransformer`` turns its rows into vectors, a quantizer turns the vectors into
+codes, and `HashedNeighbors` combines both into one search: it takes rows of a data
+frame and returns the most similar rows. Here it estimates what a used car is worth.
 """
 
 # %%
 # A table of cars
 # ---------------
 #
-# It is made up: what a car costs depends on what it was new, its age, its distance and
-# its state, and on luck.
+# The data are synthetic: the price of a car depends on its price when new, its age, its
+# mileage, its fuel, and on luck.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,10 +51,10 @@ cars.loc[rng.random(N) < 0.1, "1000 km"] = np.nan
 print(cars.head().to_string())
 
 # %%
-# One search of all
-# -----------------
+# A search of rows
+# ----------------
 #
-# The price is no part of what is compared.
+# The price is not part of the comparison.
 
 vectors = make_column_transformer(
     (OneHotEncoder(), ["body", "fuel"]),
@@ -71,11 +71,11 @@ print(mine.to_string(), end="\n\n")
 print(comparable.head(6).to_string())
 
 # %%
-# A price of each
-# ---------------
+# A price for each car
+# --------------------
 #
-# In a pipeline the search hands its neighbours to scikit-learn's regressor. Beside it
-# is the same by the vectors.
+# In a pipeline, the search passes its neighbours to scikit-learn's regressor. For
+# comparison, the second pipeline finds the neighbours with the vectors themselves.
 
 N_NEIGHBORS = 15
 prices = {
@@ -89,7 +89,7 @@ prices = {
 for name, model in prices.items():
     model.fit(offers.drop(columns="price"), offers["price"])
     score = model.score(asked.drop(columns="price"), asked["price"])
-    print(f"by {name}: {score:.2f} of the variance of prices is explained")
+    print(f"{name}: {score:.2f} of the variance of prices is explained")
 
 # %%
 # The picture
@@ -104,11 +104,11 @@ axes[0].scatter(comparable["years"], comparable["price"] / 1000, s=18, color=FOU
 axes[0].scatter(mine["years"], mine["price"] / 1000, s=90, color=MINE, marker="*")
 axes[0].set(xlabel="years", ylabel="price, thousands", xlim=(0, 20), ylim=(0, 60))
 kind = f"{mine['body'].item()}, {mine['fuel'].item()}"
-axes[0].set_title(f"40 cars most like this one ({kind})", fontsize="medium")
+axes[0].set_title(f"40 cars most similar to this one ({kind})", fontsize="medium")
 bins = np.arange(0, 60, 2)
-for some, color, label in (offers, ALL, "all"), (comparable, FOUND, "most like it"):
+for some, color, label in (offers, ALL, "all"), (comparable, FOUND, "most similar"):
     axes[1].hist(some["price"] / 1000, bins, density=True, color=color, label=label)
-axes[1].axvline(mine["price"].item() / 1000, color=MINE, label="its price, not shown")
+axes[1].axvline(mine["price"].item() / 1000, color=MINE, label="its price, held out")
 axes[1].set(xlabel="price, thousands", yticks=[])
 axes[1].legend(frameon=False)
 for ax in axes:

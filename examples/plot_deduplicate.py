@@ -2,9 +2,9 @@
 Find near duplicates
 ====================
 
-Which images of a data set are copies of each other, but for noise and brightness? Here
-200 such copies are hidden among the digits. Codes of 256 bits, 32 bytes an image, find
-them by Hamming distance, and the distances themselves show where to draw the line.
+Which images of a data set are copies of each other, up to noise and brightness? Here
+200 such copies are hidden among the digits. Codes of 256 bits (32 bytes per image) find
+them by Hamming distance, and the distances show where to set the threshold.
 """
 
 # %%
@@ -30,9 +30,9 @@ copy_of = np.concatenate([np.arange(len(images)), originals])
 # Codes and pairs
 # ---------------
 #
-# Two vectors at angle t differ in a share t / pi of the bits of a random hyperplane
-# code, on average, if the hyperplanes pass through the origin. Brightness does not
-# change the angle.
+# If the random hyperplanes pass through the origin, the codes of two vectors at angle t
+# differ in a share t / pi of their bits, on average. Brightness does not change the
+# angle.
 
 encoder = RandomHyperplaneHash(n_bits=256, center=False, random_state=0)
 codes = encoder.fit(X).transform_packed(X)
@@ -61,7 +61,8 @@ plt.show()
 # Groups
 # ------
 #
-# `duplicate_groups` joins pairs that share an image. Of each group, keep one image.
+# `duplicate_groups` merges pairs that share an image into groups. Keep one image of
+# each group.
 
 groups = duplicate_groups(codes, RADIUS, packed=True)
 _, kept, sizes = np.unique(groups, return_index=True, return_counts=True)
@@ -71,8 +72,8 @@ print(f"copies found: {(within & is_copy).sum()} of {len(originals)}")
 print(f"pairs of different images taken for copies: {(within & ~is_copy).sum()}")
 
 # %%
-# The pictures below are the first groups of two, the image above and what was found to
-# be its copy below.
+# The pictures show the first groups of two: an image, and below it the image found to
+# be its copy.
 
 figure, axes = plt.subplots(2, 12, figsize=(7, 1.3))
 for column, group in zip(axes.T, np.flatnonzero(sizes == 2), strict=False):

@@ -2,19 +2,19 @@
 Texts that say nearly the same
 ==============================
 
-Collections of texts hold copies of copies: quoted, shortened, with another date. Codes
-of 32 bytes find them by Hamming distance, and a line of arithmetic says which distance
-stands for which cosine. The texts are the manual that comes with Python, cut into
-paragraphs, some of which stand in it more than once.
+Collections of texts often contain near copies: quoted, shortened, or with a different
+date. Codes of 32 bytes find them by Hamming distance, and a formula converts distances
+to cosines. The texts are the paragraphs of the manual that comes with Python; some of
+them occur more than once.
 """
 
 # %%
 # Texts, vectors, codes
 # ---------------------
 #
-# Words are weighed by tf-idf. A bit of `RandomHyperplaneHash` is the side of a random
-# hyperplane on which a vector lies, so that two vectors at angle t differ in t / pi of
-# the bits on average.
+# Words are weighted by tf-idf. A bit of `RandomHyperplaneHash` says on which side of a
+# random hyperplane a vector lies, so the codes of two vectors at angle t differ in a
+# share t / pi of their bits, on average.
 
 from difflib import ndiff
 from pydoc_data.topics import topics
@@ -43,16 +43,17 @@ cosines = np.ravel(X[pairs[:, 0]].multiply(X[pairs[:, 1]]).sum(axis=1))
 print(f"{len(texts):,} paragraphs, {len(pairs):,} pairs within 100 bits")
 
 # %%
-# Which distance is near enough? A cosine of 0.9 is expected at
+# Which distance is small enough? For a cosine of 0.9, the expected distance in bits is
 #
-# .. math:: 256 \arccos(0.9) / \pi = 37
+# .. math:: 256 \arccos(0.9) / \pi = 37 .
 #
-# bits. Pairs scatter about that as counts of heads do; longer codes scatter less.
+# Actual distances scatter around the expected one, like the number of heads in coin
+# tosses; with longer codes they scatter less.
 
 LEAST_COSINE = 0.9
 radius = round(N_BITS * np.arccos(LEAST_COSINE) / np.pi)
 is_near, is_found = cosines >= LEAST_COSINE, distances <= radius
-print(f"pairs of a cosine of at least {LEAST_COSINE}: {is_near.sum()}")
+print(f"pairs with a cosine of at least {LEAST_COSINE}: {is_near.sum()}")
 print(f"pairs within {radius} bits: {is_found.sum()}")
 print(f"both: {(is_near & is_found).sum()}")
 
@@ -73,15 +74,17 @@ plt.show()
 # Groups
 # ------
 #
-# `duplicate_groups` joins pairs that share a text. One text of each group is kept.
+# `duplicate_groups` merges pairs that share a text into groups. One text of each group
+# is kept.
 
 groups = duplicate_groups(codes, radius, packed=True)
 _, kept, sizes = np.unique(groups, return_index=True, return_counts=True)
 print(f"{len(kept):,} of {len(texts):,} paragraphs are kept")
-print(f"{len(set(texts)):,} differ in some letter")
+print(f"{len(set(texts)):,} paragraphs are distinct, letter for letter")
 
 # %%
-# Pairs that are found and are not the same letter for letter, and what differs:
+# Here are some of the pairs that are found but not identical, with the words that
+# differ:
 
 shown = [pair for pair in pairs[is_found] if texts[pair[0]] != texts[pair[1]]]
 for first, second in shown[:4]:

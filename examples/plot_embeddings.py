@@ -2,25 +2,25 @@
 From a file of embeddings to texts that answer
 ==============================================
 
-Embeddings of texts come as an ``.npy`` file, a row a text. This example begins with
-such a file and ends with the texts that are nearest to a question: an audit says what
-codes of each length find, the file is searched by eight bytes a vector, and the vectors
-stay on disk.
+Embeddings of texts often come as an ``.npy`` file with one row per text. This example
+starts with such a file and ends with the texts that are nearest to a question. An audit
+measures the recall at each code length, and the search keeps eight bytes per vector in
+memory while the vectors stay on disk.
 """
 
 # %%
 # The file
 # --------
 #
-# With sentence-transformers it is made by
+# With sentence-transformers, you would write it like this:
 #
 # .. code-block:: python
 #
 #    model = SentenceTransformer("all-MiniLM-L6-v2")
 #    np.save("vectors.npy", model.encode(texts).astype(np.float16))
 #
-# Here a stand-in needs no model: tf-idf and a projection, of what Python's standard
-# library says about its own functions and classes.
+# To avoid downloading a model, this example uses tf-idf and a projection instead. The
+# texts are the docstrings of Python's standard library.
 
 import ast
 import sysconfig
@@ -61,8 +61,8 @@ np.save(folder / "vectors.npy", model.transform(texts).astype(np.float16))
 # Measure before you choose
 # -------------------------
 #
-# The file is mapped into memory, and read a chunk at a time. On the command line the
-# same is ``skhash audit vectors.npy --metric cosine``.
+# The file is mapped into memory, and read one chunk at a time. The equivalent on the
+# command line is ``skhash audit vectors.npy --metric cosine``.
 
 vectors = np.load(folder / "vectors.npy", mmap_mode="r")
 print(vectors.shape, vectors.dtype)
@@ -71,8 +71,8 @@ result = skhash.audit(vectors, **compared, metric="cosine")
 print(f"{result.choice}: {result.reason}")
 
 # %%
-# The picture has the share of the ten true neighbours that are found, against the bytes
-# of a vector in memory. "sign" is what vector databases call binary quantization.
+# The picture shows the recall of the ten true neighbours against the bytes per vector
+# in memory. "sign" is what vector databases call binary quantization.
 
 ax = result.plot()
 plt.show()
@@ -81,8 +81,8 @@ plt.show()
 # Search
 # ------
 #
-# The search holds the codes. Of the 100 nearest to a question it reads the vectors, and
-# no others, from the file.
+# The search keeps only the codes in memory. For each question, it reads the vectors of
+# the 100 best candidates from the file, and no others.
 
 options = {"metric": "cosine", "rerank": 100, "vectors": folder / "vectors.npy"}
 search = HashedNeighbors(8, **options).fit(vectors)
@@ -103,9 +103,10 @@ for question in [
 # Save and open
 # -------------
 #
-# The search is saved with its encoder, and opened by mapping its files. The guide says
-# how to :doc:`serve it over HTTP </guide/serve_http>`, and how other engines
-# :doc:`answer with its codes </guide/other_engines>`.
+# The search is saved together with its encoder. With ``mmap=True``, it is mapped into
+# memory when it is opened. The guide shows how to :doc:`serve it over HTTP
+# </guide/serve_http>`, and how to :doc:`search its codes with other engines
+# </guide/other_engines>`.
 
 search.save(folder / "search")
 again = HashedNeighbors.load(folder / "search", mmap=True)

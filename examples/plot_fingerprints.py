@@ -1,21 +1,22 @@
 """
-Molecules like this one: bits that exist already
-================================================
+Similar molecules: searching existing bits
+==========================================
 
-Fingerprints of molecules are bits, so that they need no encoder. Chemists compare them
-by the Tanimoto similarity, as `JaccardNeighbors` does, which ranks differently from the
-Hamming distance. This example shows how.
+Fingerprints of molecules are already bits, so they need no encoder. Chemists compare
+them by Tanimoto similarity, as `JaccardNeighbors` does. This example shows how its
+ranking differs from that of the Hamming distance.
 """
 
 # %%
 # Fingerprints
 # ------------
 #
-# Those of a toolkit, such as Morgan fingerprints, are packed bytes after
-# ``np.packbits(rows_of_0_and_1, axis=1)``. Here no toolkit is needed: the molecules are
-# lines of SMILES, 18 cores with all pairs of 25 groups on them, and each piece of three
-# to five letters sets one of 1024 bits. (Vidal, Thormann and Pons, 2005, compare
-# molecules by pieces of four, and count them.) The combinations are made up.
+# To search fingerprints of a toolkit, such as Morgan fingerprints, pack them with
+# ``np.packbits(rows_of_0_and_1, axis=1)``. This example needs no toolkit. Its molecules
+# are lines of SMILES: 18 cores, each combined with all pairs of 25 groups. Each
+# substring of three to five letters sets one of 1024 bits. (Vidal, Thormann and Pons,
+# 2005, compare molecules by counts of substrings of four letters.) The combinations are
+# invented.
 
 import zlib
 from itertools import product
@@ -61,12 +62,12 @@ for distance, position in zip(distances[0], positions[0], strict=True):
 # Nearest by Tanimoto similarity
 # ------------------------------
 #
-# Of a query with :math:`a` bits and a molecule with :math:`b` that share :math:`c`, the
-# Hamming distance is :math:`h = a + b - 2c`, and the Tanimoto similarity
-# :math:`T = c / (a + b - c)`. The first counts what differs; the second asks what share
-# of all that is there is shared. Small molecules have few bits to differ in: by Hamming
-# distance they are near to everything. The distances of `JaccardNeighbors` are
-# :math:`1 - T`.
+# If a query with :math:`a` bits and a molecule with :math:`b` bits share :math:`c`
+# bits, their Hamming distance is :math:`h = a + b - 2c`, and their Tanimoto similarity
+# is :math:`T = c / (a + b - c)`. The Hamming distance counts the bits that differ. The
+# similarity is the share of the bits set in either that are set in both. Small
+# molecules have few bits that can differ, so by Hamming distance they are near
+# everything. The distances of `JaccardNeighbors` are :math:`1 - T`.
 
 index = JaccardNeighbors(packed=True).fit(packed)
 distances, positions = index.kneighbors(packed[[query]], n_neighbors=6)
@@ -74,11 +75,12 @@ for distance, position in zip(distances[0], positions[0], strict=True):
     print(f"  {1 - distance:.2f}: {molecules[position]}")
 
 # %%
-# All molecules, by both
-# ----------------------
+# All molecules, by both measures
+# -------------------------------
 #
-# Where the query has least to do with a molecule, the Hamming distance depends on
-# little but its size. The one bounds the other: as :math:`c \le a`,
+# For molecules that have little in common with the query, the Hamming distance depends
+# mostly on their size. The similarity bounds the Hamming distance: because
+# :math:`c \le a`,
 #
 # .. math:: h = (a + b) \frac{1 - T}{1 + T} \le a \frac{1 - T}{T} .
 
@@ -90,7 +92,7 @@ dots = ax.scatter(distances, similarities, c=sizes, s=5, cmap="viridis")
 ts = np.linspace(0.2, 1, 200)
 ax.plot(sizes[query] * (1 - ts) / ts, ts, color="#d95f02")
 where = sizes[query] * 0.6 / 0.4 + 3, 0.42
-ax.text(*where, "farthest that a similarity allows", color="#d95f02")
+ax.text(*where, "bound on the Hamming distance", color="#d95f02")
 ax.set(xlabel="bits that differ from the query", ylabel="Tanimoto similarity")
 ax.set_xlim(-1, distances.max() + 2)
 ax.spines[["top", "right"]].set_visible(False)

@@ -2,21 +2,21 @@
 Gradients through binary units
 ==============================
 
-A binary unit is on with a probability that its logit sets, and the derivative of a
-drawn bit in that logit is zero or nowhere. Gradient estimators put something else in
-its place. This example shows what straight-through estimators take, and measures with
-`gradient_report` how far they are from the true gradient.
+A binary unit is on with a probability given by its logit. The derivative of a sampled
+bit with respect to that logit is zero wherever it exists, so gradient estimators use
+something else. This example shows what straight-through estimators use, and measures
+with `gradient_report` how far they are from the true gradient.
 """
 
 # %%
 # Noise and its proxy
 # -------------------
 #
-# A unit is on where its logit exceeds a random noise with distribution function F. In
-# the coding -1/+1 its mean is ``2 F(a) - 1``: a smooth function in the place of the
-# sign. Straight-through keeps the drawn value in the forward pass, and uses the
-# derivative of this mean, twice the density, in the backward pass. The noise thus
-# decides the shape of the derivative. All families are scaled to slope one at zero.
+# A unit is on if its logit exceeds random noise with distribution function F. With
+# values -1 and +1, its mean is ``2 F(a) - 1``, a smooth replacement for the sign.
+# Straight-through keeps the sampled value in the forward pass, and uses the derivative
+# of this mean, twice the density, in the backward pass. So the noise determines the
+# shape of the derivative. All families are scaled to slope one at zero.
 
 import matplotlib.pyplot as plt
 import torch
@@ -47,10 +47,10 @@ plt.show()
 # One report
 # ----------
 #
-# The model is an autoencoder as it is before training: random logits, and a decoder
-# with one hidden layer and random weights of the standard size, uniform within
-# ``1 / sqrt(k)`` for k inputs. The loss is the cross-entropy of the decoder's softmax
-# against random target frequencies.
+# The model is an autoencoder before training: random logits, and a decoder with one
+# hidden layer and random weights of the usual size, uniform between plus and minus
+# ``1 / sqrt(k)`` for k inputs. The loss is the cross-entropy between random target
+# frequencies and the decoder's softmax.
 
 
 def random_model(n_bits, seed, n_rows=8, n_hidden=32, n_words=30):
@@ -79,10 +79,10 @@ report = gradient_report(loss, logits, NAMES, random_state=0)
 print(report)
 
 # %%
-# The reference is exact: with eight bits all 256 states can be enumerated. On the left
-# is the cosine similarity of one drawn gradient to the true one. The bias is the
-# distance of the mean of all draws from it, and the black tick what an unbiased
-# estimator with the same noise would show there by chance.
+# The reference is exact, because all 256 states of eight bits can be enumerated. The
+# cosine similarity, on the left, is that of one sampled gradient and the true one. The
+# bias is the distance of the mean of all samples from the true gradient. The black tick
+# is the bias that an unbiased estimator with the same noise would show by chance.
 
 report.plot()
 plt.show()
@@ -91,7 +91,8 @@ plt.show()
 # More bits
 # ---------
 #
-# The same for codes of 2 to 12 bits, each the mean of three random models.
+# The next picture shows the same for codes of 2 to 12 bits, as means of three random
+# models.
 
 LINES = dict(zip(["st", "det_st", "zgr", "arm"], COLORS, strict=True))
 SIZES, SEEDS = [2, 4, 6, 8, 10, 12], range(3)
@@ -114,9 +115,9 @@ for name, color in LINES.items():
         ax.plot(SIZES, values, "o-", markersize=4, color=color, label=name)
     floor = [means[name, "bias_floor", n_bits] for n_bits in SIZES]
     axes[1].plot(SIZES, floor, ":", color=color)
-axes[1].plot([], [], ":", color="0.3", label="by chance alone")
+axes[1].plot([], [], ":", color="0.3", label="chance alone")
 axes[1].set_yscale("log")
-axes[1].set_ylim(bottom=0.03)  # det_st draws nothing: chance has no part in it
+axes[1].set_ylim(bottom=0.03)  # det_st samples nothing, so it has no chance part
 axes[0].set_title("cosine similarity to the true gradient", fontsize="medium")
 axes[1].set_title("bias over the norm of the gradient", fontsize="medium")
 for ax in axes:
@@ -129,18 +130,19 @@ figure.legend(*lines, loc="outside lower center", ncols=5, frameon=False)
 plt.show()
 
 # %%
-# In these models the bias of straight-through is smaller with twelve bits than with
-# two, while that of the deterministic variant stays about half of the gradient or more.
-# The apparent bias of ARM is chance. It pays in noise: its cosine falls as bits are
-# added.
+# In these models, the bias of straight-through is smaller with twelve bits than with
+# two, while that of the deterministic variant stays at about half of the gradient or
+# more. The apparent bias of ARM is due to chance. The price of ARM is noise: its cosine
+# falls as bits are added.
 
 # %%
-# A module of your own
-# --------------------
+# Your own module
+# ---------------
 #
-# Any torch module that maps rows to logits will do, with a loss of the drawn bits that
-# gives one number a row. Here both are of an autoencoder of digits with eight bits,
-# before training. Targets, here the images themselves, go to the loss as `y`.
+# Any torch module that maps rows to logits works, together with a loss that takes the
+# sampled bits and returns one number per row. Here they are the encoder and the loss of
+# an autoencoder of digits with eight bits, before training. The targets, here the
+# images themselves, are passed to the loss through `y`.
 
 X = torch.tensor(load_digits().data[:64] / 16, dtype=torch.float32)
 torch.manual_seed(0)
@@ -157,13 +159,13 @@ report.plot()
 plt.show()
 
 # %%
-# The error is that of one drawn gradient. Its square has two parts: the squared bias,
-# which averaging does not lower, and the squared spread, which it does. ZGR is nearest
-# to the gradient in this model, straight-through next; the error of ``"det_st"`` is all
-# bias and that of ``"arm"`` all spread.
+# The error is that of one sampled gradient. Its square has two parts: the squared bias,
+# which averaging does not reduce, and the squared spread, which averaging does reduce.
+# In this model, ZGR is nearest to the gradient, followed by straight-through; the error
+# of ``"det_st"`` is all bias, and that of ``"arm"`` all spread.
 #
-# A network of binary units is measured by layers. This is the lower of two, where a
-# unit matters through all units above it.
+# For a network of binary units, the report has each layer. This is the lower of two
+# layers, whose units affect the loss only through the units above.
 
 y = torch.tensor(load_digits().target[:64])
 generator = torch.Generator().manual_seed(0)
@@ -181,5 +183,6 @@ report.plot(group="layers.0")
 plt.show()
 
 # %%
-# ADF and PSA are nearest to the gradient here. DisARM, which has no bias, draws the
-# layer above anew for each evaluation: this noise is several times the gradient.
+# ADF and PSA are nearest to the gradient here. DisARM, which has no bias, resamples the
+# layer above for each evaluation, and the resulting noise is several times the
+# gradient.

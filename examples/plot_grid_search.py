@@ -2,18 +2,18 @@
 Tuning an encoder with GridSearchCV
 ===================================
 
-Encoders are scikit-learn estimators, so `GridSearchCV` tunes them. What it needs is a
-scorer that knows what a good code is. This example searches over the length of the
-code, the gradient and the step size of `SGHEncoder`, with scorers of two kinds at once.
+Encoders are scikit-learn estimators, so `GridSearchCV` can tune them. It needs a scorer
+that measures how good a code is. This example searches over the code length, the
+gradient estimator and the learning rate of `SGHEncoder`, with two kinds of scorers.
 """
 
 # %%
 # The pipeline
 # ------------
 #
-# The encoder makes codes of 0 and 1, and `HammingNeighbors` as the last step keeps the
+# The encoder makes codes of 0 and 1. `HammingNeighbors` is the last step, and keeps the
 # codes and the labels of the training fold. Only the training part of the digits is
-# used: nothing is chosen on the queries.
+# used, so nothing is chosen on the queries.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -41,14 +41,14 @@ pipeline = Pipeline(
 # The scorers
 # -----------
 #
-# `retrieval_scorer` is the mean average precision by label. Because the pipeline ends
-# in `HammingNeighbors`, each row of the validation fold is a query against the codes of
-# the training fold. `make_retrieval_scorer` does the same for any metric of
-# `skhash.metrics`.
+# `retrieval_scorer` is the mean average precision, where rows with the same label are
+# relevant. Because the pipeline ends in `HammingNeighbors`, each row of the validation
+# fold is a query against the codes of the training fold. `make_retrieval_scorer` does
+# the same for any metric of `skhash.metrics`.
 #
 # The scorer of `make_neighbor_recall_scorer` needs no labels. Within the validation
-# fold, it asks which of the ten true neighbours of a row, by the float vectors, are
-# among its 20 nearest codes. Each row leaves itself out.
+# fold, it measures how many of the ten true neighbours of a row, by the float vectors,
+# are among its 20 nearest codes. A row does not count as its own neighbour.
 
 scoring = {
     "mAP": retrieval_scorer,
@@ -60,7 +60,7 @@ scoring = {
 # The search
 # ----------
 #
-# ``refit`` names the score that decides.
+# ``refit`` names the score by which the best candidate is chosen.
 
 grid = {
     "encode__n_bits": [16, 32, 64],
@@ -81,10 +81,11 @@ table = pd.DataFrame(search.cv_results_)[list(columns)].rename(columns=columns)
 print(table.round(3).to_string(index=False))
 
 # %%
-# In this run more bits raise every score. The larger step costs precision by label and
-# hardly any neighbours, and the linear gradient is behind by label: which candidate is
-# the best depends on what the codes are for, so choose the score first. The user guide
-# explains the gradients in its section on encoders.
+# In this run, more bits raise every score. The larger learning rate lowers the scores
+# by label, but hardly changes the recall of neighbours, and the linear gradient is
+# behind in the scores by label. Which candidate is best depends on what the codes are
+# for, so choose the score first. The user guide explains the gradients in its section
+# on encoders.
 
 TITLES = {
     "mAP": "mean average precision",
@@ -108,8 +109,9 @@ figure.legend(*lines, loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# The search object is the chosen pipeline, fitted on all training rows. A scorer takes
-# it as it is: here the queries, which took no part in the search, against the index.
+# The search object acts as the chosen pipeline, fitted to all training rows, and a
+# scorer accepts it directly. Here it scores the queries, which were not used in the
+# search, against the index.
 
 score = retrieval_scorer(search, data.query, data.query_labels)
 print(f"mAP of the queries: {score:.3f}")

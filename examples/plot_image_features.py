@@ -2,18 +2,18 @@
 Where else does it look like this?
 ==================================
 
-Features of images, one row a patch, become codes of 8 bytes. A place on a photograph
-then is a query: which patches look like this one, here and in another photograph? The
-two photographs are scikit-learn's. The features are edges and colours in plain NumPy;
-those of a network, ``model(patches).numpy()``, would stand in the same place.
+This example compresses the features of each patch of an image to 8 bytes, and searches
+for patches that look like a given one, in the same photograph and in another. The two
+photographs come with scikit-learn. The features are edges and colours, computed with
+plain NumPy; you can use those of a network, ``model(patches).numpy()``, instead.
 """
 
 # %%
 # Features
 # --------
 #
-# Each patch of 32 x 32 pixels is cut into 4 x 4 cells. A cell has the amount of edges
-# in each of 8 directions, and its mean colour.
+# Each patch of 32 x 32 pixels is divided into 4 x 4 cells. The features of a cell are
+# the strength of edges in each of 8 directions, and the mean colour.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,7 +65,7 @@ print(f"{X.shape[0]:,} patches with {X.shape[1]} features each")
 # Codes and search
 # ----------------
 #
-# All patches are searched, those too that overlap the query.
+# All patches are searched, including those that overlap the query.
 
 search = HashedNeighbors(8).fit(X)
 codes = search.index_.packed_codes_
@@ -75,9 +75,9 @@ print(f"{X.astype(np.float32).nbytes:,} bytes of features, {codes.nbytes:,} of c
 # The picture
 # -----------
 #
-# Left the patch that is asked for. A place is the more yellow, the nearer its patch is,
-# and beyond a distance of 0.8 has no colour. The frames are the nearest patches that do
-# not overlap.
+# The patch on the left is the query. The nearer a patch is to it, the more yellow its
+# place is; places at distances above 0.8 are not coloured. The frames are the nearest
+# patches that do not overlap each other.
 
 ASKED = [(0, (212, 232)), (0, (340, 60)), (1, (180, 320))]
 N_SHOWN, FARTHEST = 6, 0.8
@@ -128,6 +128,6 @@ for row, (image, where) in zip(axes, ASKED, strict=True):
                 ax.add_patch(frame)
     for ax in row:
         ax.set_axis_off()
-axes[0, 0].set_title("asked", fontsize=10)
-axes[0, 1].set_title("what is like it", fontsize=10, loc="left")
+axes[0, 0].set_title("query", fontsize=10)
+axes[0, 1].set_title("similar patches", fontsize=10, loc="left")
 plt.show()

@@ -2,16 +2,17 @@
 Nearest images by code and by float
 ===================================
 
-How much does a code of 64 bits see? For one image of each class, this picture shows the
-ten images with the nearest codes beside the ten that are nearest by Euclidean distance.
-A code takes 8 bytes; the 784 pixels of an image of Fashion-MNIST as floats take 3136.
+How much of an image does a 64-bit code keep? For one image of each class, this example
+shows the ten images with the nearest codes next to the ten nearest by Euclidean
+distance. A code takes 8 bytes; the 784 pixels of a Fashion-MNIST image take 3136 bytes
+as floats.
 """
 
 # %%
 # Data
 # ----
 #
-# Fashion-MNIST or, where it is not installed, the digits of scikit-learn.
+# The data are Fashion-MNIST or, if it is not installed, scikit-learn's digits.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,7 +36,7 @@ print(f"{data.name}: database {data.database.shape}, queries {data.query.shape}"
 # Codes and neighbours
 # --------------------
 #
-# The encoder sees no labels. The queries are test images and no part of the database.
+# The encoder uses no labels. The queries are test images that are not in the database.
 
 encoder = SGHEncoder(n_bits=64, random_state=0).fit(data.train)
 index = HammingNeighbors(n_neighbors=N_FOUND, packed=True)
@@ -44,8 +45,8 @@ by_code = index.kneighbors(encoder.transform_packed(data.query), return_distance
 by_float = true_neighbors(data.query, data.database, n_neighbors=N_FOUND)
 
 # %%
-# How often is a neighbour of the query's class, and how many neighbours do both lists
-# share?
+# How often does a neighbour have the query's class, and how many neighbours do the two
+# lists share?
 
 wanted = data.query_labels[:, None]
 for name, positions in {"code": by_code, "float": by_float}.items():
@@ -58,8 +59,8 @@ print(f"neighbours in both lists: {np.mean(shared):.1f} of {N_FOUND}")
 # The picture
 # -----------
 #
-# The first query of each class, without choice. The bar below an image is blue where
-# its class is that of the query and orange where it is another one.
+# The picture shows the first query of each class; none were hand-picked. The bar below
+# a neighbour is blue if it has the query's class, and orange otherwise.
 
 SAME, OTHER = "#1b6ca8", "#d95f02"
 

@@ -2,23 +2,23 @@
 A map and clusters from the graph of codes
 ==========================================
 
-Many methods of scikit-learn need no vectors, only the neighbours of each row: t-SNE and
-spectral clustering do, and so does UMAP. `HashedNeighbors` hands them a sparse graph,
+Some methods need no vectors, only the neighbours of each row: scikit-learn's t-SNE and
+spectral clustering, and also UMAP. `HashedNeighbors` provides them with a sparse graph,
 as `sklearn.neighbors.KNeighborsTransformer` does, with distances in the same units.
-Here are the same digits drawn by the graph of their vectors and by that of 8 bytes of
-each.
+This example compares the graph of the digits' vectors with the graph of their 8-byte
+codes.
 
-How much time that saves, and what it costs for more and longer vectors, is on the page
-:doc:`/benchmarks/search`.
+The page :doc:`/benchmarks/search` has measurements of larger searches.
 """
 
 # %%
 # Two pipelines
 # -------------
 #
-# Both end in the same estimator, which takes ``metric="precomputed"``. The first step
-# of the one compares vectors, that of the other compares them with decoded codes. Three
-# times the perplexity is how many neighbours t-SNE asks for.
+# Each pipeline starts with one of these two steps, and ends in the same estimator, with
+# ``metric="precomputed"``. The first step of one pipeline compares vectors with
+# vectors, that of the other compares vectors with decoded codes. t-SNE needs three
+# times as many neighbours as its perplexity.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,22 +45,23 @@ print(f"{shared[0].multiply(shared[1]).sum() / shared[0].sum():.0%} of edges in 
 # Clusters
 # --------
 #
-# Spectral clustering cuts the graph. How well its clusters are the ten digits, which it
-# is not shown, says their mutual information: 1 is all of it.
+# Spectral clustering partitions the graph, without using the labels. The normalized
+# mutual information says how well the clusters match the ten digits: 1 is a perfect
+# match.
 
 for name, graph in graphs.items():
     cut = SpectralClustering(
         10, affinity="precomputed_nearest_neighbors", n_neighbors=10, random_state=0
     )
     information = normalized_mutual_info_score(y, cut.fit_predict(graph))
-    print(f"{name}: {information:.2f} of the information on the digit")
+    print(f"{name}: normalized mutual information {information:.2f}")
 
 # %%
 # Maps
 # ----
 #
-# Trustworthiness is near 1 where rows that are neighbours on the map are neighbours by
-# their vectors too.
+# Trustworthiness is near 1 if rows that are neighbours on the map are also neighbours
+# in the original space.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.5), layout="constrained")
 for ax, (name, graph) in zip(axes, graphs.items(), strict=True):
@@ -76,14 +77,14 @@ for ax, (name, graph) in zip(axes, graphs.items(), strict=True):
 plt.show()
 
 # %%
-# As one estimator, fitted in one call:
+# The same as one pipeline:
 #
 # .. code-block:: python
 #
 #    tsne = TSNE(metric="precomputed", init="random")
 #    make_pipeline(HashedNeighbors(8, n_neighbors=91), tsne).fit_transform(X)
 #
-# UMAP (``pip install umap-learn``) takes the neighbours themselves:
+# UMAP (``pip install umap-learn``) takes the positions and distances of the neighbours:
 #
 # .. code-block:: python
 #

@@ -2,19 +2,19 @@
 One code for many lengths
 =========================
 
-How long should a code be? With nested codes the answer can wait. `NeighborHash` is
-fitted once, with 64 bits, and its first 8, 16 and 32 bits are good codes too. This
-picture compares these prefixes with `ITQHash`, which is fitted anew for each length,
-and with the prefixes of `PCAHash`, whose bits come in order of their variance.
+How long should a code be? With nested codes you can decide later. `NeighborHash` is
+fitted once, with 64 bits, and its first 8, 16 and 32 bits are good codes as well. This
+example compares these prefixes with `ITQHash`, which needs a separate fit for each
+length, and with prefixes of `PCAHash`, whose bits are in order of their variance.
 """
 
 # %%
 # Data
 # ----
 #
-# Six thousand training images of Fashion-MNIST or, where they are not installed, the
-# digits of scikit-learn. On sets as small as the digits the race is a narrow one: with
-# 64 bits ITQ is level.
+# The data are six thousand training images of Fashion-MNIST or, if they are not
+# installed, scikit-learn's digits. On data sets as small as the digits, the methods are
+# close together: with 64 bits, ITQ is level.
 
 import matplotlib.pyplot as plt
 from data import load_fashion_mnist
@@ -36,8 +36,8 @@ print(f"{name}: database {database.shape}, queries {queries.shape}")
 # One fit, four codes
 # -------------------
 #
-# 8, 16, 32 bits and so on are trained along; `nested` names other lengths. `truncate`
-# returns an encoder of the first bits.
+# By default, the lengths 8, 16, 32 and so on are trained jointly; `nested` can name
+# other lengths. `truncate` returns an encoder for the first bits.
 
 nested = NeighborHash(n_bits=64, random_state=0).fit(database)
 short = nested.truncate(16)
@@ -48,14 +48,14 @@ print((short.transform(queries) == nested.transform(queries)[:, :16]).all())
 # Recall
 # ------
 #
-# The share of the ten true neighbours of a query, by Euclidean distance, that are among
-# the 100 nearest codes.
+# Recall 10@100 is the share of a query's ten true neighbours, by Euclidean distance,
+# that are among the 100 nearest codes.
 
 truth = true_neighbors(queries, database, n_neighbors=10)
 
 
 def recall(encoder, n_bits):
-    """Return the recall by the first bits of an encoder."""
+    """Return the recall with the first bits of an encoder."""
     codes = (encoder.transform(rows)[:, :n_bits] for rows in (queries, database))
     return neighbor_recall_score(*codes, truth, n_retrieved=100)
 
@@ -64,7 +64,7 @@ pca = PCAHash(n_bits=64).fit(database)
 by_nested = [recall(nested, m) for m in LENGTHS]
 by_itq = [recall(ITQHash(m, random_state=0).fit(database), m) for m in LENGTHS]
 by_pca = [recall(pca, m) for m in LENGTHS]
-print("bits  nested  ITQ anew  PCA")
+print("bits  nested  ITQ fits  PCA")
 for m, *values in zip(LENGTHS, by_nested, by_itq, by_pca, strict=True):
     print(f"{m:4d}  {values[0]:.3f}   {values[1]:.3f}     {values[2]:.3f}")
 
@@ -72,8 +72,8 @@ for m, *values in zip(LENGTHS, by_nested, by_itq, by_pca, strict=True):
 # The picture
 # -----------
 #
-# Above, the nested codes of some images, a row each. Below, the recall by as many of
-# their bits as stand left of a point.
+# The upper part shows the nested codes of some images, one per row. The lower part
+# shows the recall with the bits to the left of each point.
 
 BLUE, ORANGE, GREY = "#1b6ca8", "#d95f02", "0.55"
 figure, (top, ax) = plt.subplots(

@@ -1,17 +1,17 @@
 """
-A quick start: vectors, eight bytes each, neighbours
-====================================================
+A quick start: search vectors in eight bytes each
+=================================================
 
-Each vector is kept in eight bytes, and neighbours are found among these. Three steps,
-on the digits that come with scikit-learn.
+This example compresses each vector to eight bytes, searches the codes, and measures
+how many of the true neighbours it finds, on the digits that come with scikit-learn.
 """
 
 # %%
 # Vectors
 # -------
 #
-# The digits are 8 x 8 grey values, rows of 64 numbers. A part is held out as queries;
-# the rest is the database that is searched.
+# The digits are images of 8 x 8 grey values, stored as vectors of 64 numbers. Some are
+# held out as queries; the rest form the database.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,8 +27,8 @@ print(f"database {data.database.shape}, queries {data.query.shape}")
 # Search
 # ------
 #
-# `fit` learns codes of eight bytes, and keeps the code of each vector. Queries are
-# compared with the vectors that the codes decode to.
+# `fit` learns codes of eight bytes, and keeps the code of each vector. Queries are not
+# compressed: they are compared with the vectors that the codes decode to.
 
 search = HashedNeighbors(8).fit(data.database)
 distances, positions = search.kneighbors(data.query, 8)
@@ -39,8 +39,9 @@ print("their labels:", data.database_labels[positions[0]])
 # How good is it?
 # ---------------
 #
-# Which of the true neighbours, those of an exhaustive search among the vectors, are
-# found? With `rerank`, the best codes are compared again by the vectors.
+# Recall is the share of the true neighbours (those of an exhaustive search of the
+# vectors) that are found. With `rerank`, the best candidates are re-ranked by their
+# original vectors.
 
 truth = true_neighbors(data.query, data.database, 10)
 
@@ -58,9 +59,9 @@ print(f"by codes {share_found(search):.3f}, re-ranked {share_found(reranked):.3f
 # A picture
 # ---------
 #
-# The first query of each digit, the digits with the eight nearest codes, and below each
-# what its code decodes to. The number is the distance. It is orange where the digit is
-# another one.
+# The picture shows the first query of every second digit, its eight nearest neighbours,
+# and below each neighbour what its code decodes to. The number is the distance. It is
+# orange if the neighbour is a different digit.
 
 SAME, OTHER = "0.35", "#d95f02"
 shown = [int((data.query_labels == digit).argmax()) for digit in range(0, 10, 2)]

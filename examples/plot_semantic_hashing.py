@@ -2,18 +2,18 @@
 Semantic hashing of texts
 =========================
 
-A stochastic autoencoder turns word counts into 32 bits that a decoder can explain the
-words by. The texts are docstrings of NumPy, SciPy and scikit-learn, which any machine
-has that runs this. The picture shows what the bits mean: how often each bit is 1 in the
-docstrings of each module, and which words it makes likely.
+A stochastic autoencoder turns the words of a text into 32 bits from which a decoder can
+predict the words. The texts are docstrings of NumPy, SciPy and scikit-learn. The
+picture shows what the bits mean: how often each bit is 1 in the docstrings of each
+module, and which words it makes more likely.
 """
 
 # %%
 # Data
 # ----
 #
-# A text for each public name of some modules. The input is tf-idf. It stays sparse all
-# the way.
+# There is one text for each public name of some modules. The input is tf-idf, which
+# stays sparse throughout.
 
 import inspect
 from importlib import import_module
@@ -55,33 +55,33 @@ print(f"database {database.shape}, queries {queries.shape}")
 # Codes
 # -----
 #
-# The modules are not shown to the encoder. The precision says how many of the ten texts
-# with the nearest codes are of the query's module.
+# The encoder does not know the modules. The precision is the share of the ten texts
+# with the nearest codes that come from the query's module.
 
 encoder = StochasticAutoencoderHash(n_bits=32, random_state=0).fit(database)
 codes, query_codes = encoder.transform(database), encoder.transform(queries)
 precision = precision_at_k_score(
     query_codes, codes, query_labels, database_labels, k=10
 )
-print(f"Precision@10 by 4 bytes a text: {precision:.3f}")
+print(f"Precision@10 with 4 bytes per text: {precision:.3f}")
 
 # %%
-# The texts nearest to the first query, by their first lines:
+# These are the first lines of the texts nearest to the first query:
 
 index = HammingNeighbors(n_neighbors=5).fit(codes)
 distances, positions = index.kneighbors(query_codes[:1])
-print(f"query, of {MODULES[query_labels[0]]}: {query_texts[0].splitlines()[0]}")
+print(f"query, from {MODULES[query_labels[0]]}: {query_texts[0].splitlines()[0]}")
 for distance, position in zip(distances[0], positions[0], strict=True):
     module, text = MODULES[database_labels[position]], database_texts[position]
-    print(f"{distance} bits away, of {module}: {text.splitlines()[0]}")
+    print(f"{distance} bits away, from {module}: {text.splitlines()[0]}")
 
 # %%
 # Meaning of the bits
 # -------------------
 #
 # The decoder is linear: a row of its weights says what a bit adds to the score of each
-# word. The words of a bit are those of the 500 most frequent that it raises most. Bits
-# are in the order of how much the modules differ in them.
+# word. Each bit is described by the three words whose score it raises most, among the
+# 500 most frequent words. Bits in which the modules differ most come first.
 
 share = np.array(
     [codes[database_labels == module].mean(axis=0) for module in range(len(MODULES))]
@@ -97,6 +97,6 @@ image = ax.imshow(share[:, order], cmap="RdBu_r", vmin=0, vmax=1, aspect="auto")
 ax.set_yticks(range(len(MODULES)), MODULES)
 turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
 ax.set_xticks(range(len(order)), meanings, **turned)
-ax.set_xlabel("bit, by the words that it makes likelier")
+ax.set_xlabel("bit, with the words that it makes more likely")
 fig.colorbar(image, label="share of the module's texts in which the bit is 1")
 plt.show()

@@ -2,16 +2,16 @@
 The networks in a stochastic binary network
 ===========================================
 
-The hidden units of `SBNClassifier` are +1 where their logit exceeds noise, else
--1. With the noise drawn once, the network is an ordinary one of signs, whose decision
-regions have straight, abrupt edges. Predictions are means over such networks.
+A hidden unit of `SBNClassifier` is +1 if its logit exceeds random noise, and otherwise
+-1. Once the noise is drawn, the network is an ordinary network of signs, whose decision
+regions have straight, abrupt edges. Predictions are means over several such networks.
 """
 
 # %%
-# Two classes that overlap: points above 0, and points below a cosine. Between the two
-# either class is possible. The problem is that of figure B.1 of Shekhovtsov, Yanush and
-# Flach, "Path sample-analytic gradient estimators for stochastic binary networks"
-# (NeurIPS 2020).
+# The data are two classes that overlap: points above 0, and points below a cosine.
+# Between the two, either class is possible. The problem is that of figure B.1 of
+# Shekhovtsov, Yanush and Flach, "Path sample-analytic gradient estimators for
+# stochastic binary networks" (NeurIPS 2020).
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import loguniform
@@ -33,8 +33,9 @@ X, y = draw_points(100, random)
 X_test, y_test = draw_points(2000, random)
 
 # %%
-# With one draw of the noise in each step a network is trained for the mean loss of its
-# members; with ``n_draws=10`` for a bound of the loss of their mean probability.
+# With one draw of the noise in each step, training minimizes the mean loss of the
+# networks. With ``n_draws=10``, it minimizes a bound on the loss of their mean
+# probability.
 params = {
     "hidden_layer_sizes": (30, 30),
     "max_epochs": 200,
@@ -45,7 +46,7 @@ params = {
 models = {n: SBNClassifier(n_draws=n, **params).fit(X, y) for n in (1, 10)}
 
 # %%
-# An ensemble of one is a single network; ``predict_seed_`` draws its noise.
+# An ensemble with one member is a single network; ``predict_seed_`` seeds its noise.
 across, up = np.linspace(-1.7, 1.7, 150), np.linspace(-1.2, 1.2, 110)
 places = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
 
@@ -97,8 +98,8 @@ for n_draws, model in models.items():
     )
 
 # %%
-# The learning rate that suits a problem is found by scikit-learn: the paper takes the
-# best of ten trials of five epochs, with rates between 1e-6 and 1.
+# scikit-learn can search for a suitable learning rate. As in the paper, this search
+# takes the best of ten trials of five epochs, with rates between 1e-6 and 1.
 trials = SBNClassifier((30, 30), max_epochs=5, lr_schedule=None, random_state=0)
 rates, options = {"lr": loguniform(1e-6, 1)}, {"scoring": "neg_log_loss", "cv": 3}
 search = RandomizedSearchCV(trials, rates, n_iter=10, random_state=0, **options)

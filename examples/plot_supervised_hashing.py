@@ -2,20 +2,20 @@
 Codes from labels, and a search over solvers
 ============================================
 
-With labels at hand, `DualHashEncoder` learns codes that are near within a class and far
-between classes. This example chooses how its outputs are pulled to signs with
-`GridSearchCV`, and looks at what the labels change in the Hamming distances.
+From labels, `DualHashEncoder` learns codes that are near within a class and far apart
+between classes. This example uses `GridSearchCV` to choose the solver that pulls its
+outputs towards -1 and +1, and shows how labels change the Hamming distances.
 """
 
 # %%
 # The search
 # ----------
 #
-# ``solver`` says how the penalty on outputs that are no signs is applied, and
+# ``solver`` says how the penalty on outputs other than -1 and +1 is applied, and
 # ``w_weight`` is its weight. The pipeline ends in `HammingNeighbors`, so
 # `retrieval_scorer` takes each row of the validation fold as a query against the codes
-# of the training fold: mean average precision by label. The queries of the data take no
-# part in it. A smaller training set makes the task harder.
+# of the training fold, and returns the mean average precision by label. The queries of
+# the data set are not used. A smaller training set makes the task harder.
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -50,7 +50,7 @@ print("chosen:", search.best_params_)
 # All candidates
 # --------------
 #
-# The bars are the standard deviation over the three folds.
+# The bars show the standard deviation over the three folds.
 
 columns = {
     "param_encode__loss__solver": "solver",
@@ -77,16 +77,16 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# All are within 0.01 of each other, about as much as the folds differ by. On the digits
-# it hardly matters how outputs are pulled to signs.
+# All are within 0.01 of each other, which is about the spread of the folds. On the
+# digits, the choice of the solver hardly matters.
 
 # %%
 # Effect of labels
 # ----------------
 #
-# The distances of the queries to the other digits, for pairs of the same digit and for
-# others: the chosen encoder, fitted on all 600 rows, beside `ITQHash`, which sees no
-# labels.
+# The histograms show the Hamming distances between queries and database, for pairs of
+# the same digit and for other pairs. The chosen encoder, fitted to all 600 rows, is
+# compared with `ITQHash`, which uses no labels.
 
 encoders = {
     "chosen encoder": search.best_estimator_["encode"],
@@ -100,8 +100,8 @@ axes[1].set_ylabel("")
 plt.show()
 
 # %%
-# The search object is the chosen pipeline, fitted on all 600 rows. A scorer takes it as
-# it is.
+# The search object acts as the chosen pipeline, fitted to all 600 rows, and a scorer
+# accepts it directly.
 
 score = retrieval_scorer(search, data.query, data.query_labels)
 print(f"mAP of the queries: {score:.3f}")

@@ -1,14 +1,15 @@
-"""A search as an HTTP service, by the standard library: a recipe to start from.
+"""A search as an HTTP service, with the standard library only, as a starting point.
 
     python examples/serve_http.py FOLDER --port 8000
 
-FOLDER is what ``HashedNeighbors.save`` wrote. Its index is mapped into memory, so that
-several such processes share it. It is asked by
+FOLDER is a directory that ``HashedNeighbors.save`` wrote. Its index is mapped into
+memory, so several such processes share it. Send a query with
 
     curl localhost:8000/search -d '{"vectors": [[0.1, 0.2, ...]], "n_neighbors": 3}'
 
-There is no encryption, no password, and no limit to the number of connections: let it
-listen to this machine alone, as it does, with a server in front that has all of them.
+There is no encryption, no password, and no limit on the number of connections. By
+default, the service listens only to this machine; keep it so, and put a server in front
+that provides all three.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from skhash import HashedNeighbors
 MAX_BYTES = 4 * 2**20
 MAX_DROPPED = 16 * MAX_BYTES
 MAX_ANSWERS = 100_000  # queries times neighbours
-SECONDS = 30  # to send a request, and until the next one of a connection
+SECONDS = 30  # to send a request, and to wait for the next one of a connection
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -40,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def handle(self):
-        """Serve a connection; that a client ends it, in whatever way, is no error."""
+        """Serve a connection; the client may end it at any time."""
         with suppress(OSError):
             super().handle()
 
@@ -64,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(404, {"error": f"No {self.path}; POST /search."})
         try:
             found = find(self.search, json.loads(body))
-        # Raised by JSON of a stranger, and by vectors of a wrong width.
+        # Raised for malformed JSON, and for vectors of a wrong width.
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             return self.answer(400, {"error": str(error)})
         self.answer(200, found)
@@ -72,8 +73,8 @@ class Handler(BaseHTTPRequestHandler):
     def body(self):
         """Read the body of a request, or refuse it and return None.
 
-        The rest of a body would be taken for the next request of the connection. So
-        where it is not certain how long it is, the connection ends.
+        The rest of a body would be taken for the next request of the connection. So the
+        connection ends if the length of the body is uncertain.
         """
         lengths = self.headers.get_all("Content-Length", [])
         if self.headers.defects or len(lengths) > 1:
@@ -89,8 +90,8 @@ class Handler(BaseHTTPRequestHandler):
     def refuse(self, status, message):
         """Answer without having read the body, and close the connection.
 
-        Clients send all of a body before they look at the answer, and lose the answer
-        where the connection ends before that: so what comes is dropped.
+        Clients send the whole body before they read the answer, and lose the answer if
+        the connection ends before that. So the rest of the body is read and dropped.
         """
         self.close_connection = True
         self.answer(status, {"error": message})
@@ -100,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
             dropped += len(part)
 
     def answer(self, status, content):
-        """Send what is written as JSON."""
+        """Send `content` as JSON."""
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -132,14 +133,14 @@ def find(search, question):
 def main():
     """Read the arguments, and serve until interrupted."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", help="what HashedNeighbors.save wrote")
+    parser.add_argument("folder", help="directory that HashedNeighbors.save wrote")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    parser.add_argument("--port", type=int, default=8000, help="0 chooses a free port")
     options = parser.parse_args()
     search = HashedNeighbors.load(options.folder, mmap=True)
-    # A request has a thread already, and requests come at once.
+    # Each request has its own thread, and several come at the same time.
     search.index_.set_params(n_jobs=1)
-    # The first search compares checksums, and compiles kernels.
+    # The first search verifies checksums and compiles kernels.
     search.kneighbors(np.ones((1, search.n_features_in_)), 1)
     address = options.host, options.port
     with ThreadingHTTPServer(address, partial(Handler, search)) as server:

@@ -75,16 +75,19 @@ def measure(name, data_home):
     share, kept = names["share_found"], memory(names["search"])
     table = Table(HEAD).printed()
     table.add("the vectors", X[0].nbytes, 0, 1.0)
-    table.add("codes, and reads the vectors of 100", *kept, share(names["reranked"]))
-    table.add("codes, by uncompressed queries", *kept, share(names["search"]))
     code_bytes = names["bits"].index_.packed_codes_.shape[1]
-    table.add("codes, by Hamming distance", code_bytes, 0, share(names["bits"]))
+    for text, n_bytes, codebook, search in (
+        ("codes; 100 candidates re-ranked by their vectors", *kept, "reranked"),
+        ("codes, searched with uncompressed queries", *kept, "search"),
+        ("ITQ codes, searched by Hamming distance", code_bytes, 0, "bits"),
+    ):
+        table.add(text, n_bytes, codebook, share(names[search]))
     rows = f"{len(X):,} rows of {X.shape[1]} numbers, {len(queries):,} queries"
     spent = f"the README's code ran {seconds:.0f} s of processor time"
     save(RESULTS, {"README": table}, seeds=[0], data=f"{TITLES[name]}: {rows}; {spent}")
-    text = README.read_text("utf-8")
-    old = re.search(rf"^\| {HEAD.split(' | ')[0]} .*\n(\|.*\n)*", text, re.MULTILINE)
-    README.write_text(text.replace(old[0], table.markdown() + "\n"), "utf-8")
+    page = README.read_text("utf-8")
+    old = re.search(rf"^\| {HEAD.split(' | ')[0]} .*\n(\|.*\n)*", page, re.MULTILINE)
+    README.write_text(page.replace(old[0], table.markdown() + "\n"), "utf-8")
 
 
 def engines(title):

@@ -417,7 +417,7 @@ class Comparison:
     def tables(self):
         """Return the tables by their captions."""
         return {
-            "Beside the faster of faiss's exact searches": self.beside,
+            "Compared with the faster of faiss's exact searches": self.beside,
             "All engines": self.engines,
             "Cost of comparing one code": self.constants,
             "Left out": self.left_out,

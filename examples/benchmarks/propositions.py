@@ -210,7 +210,7 @@ def _():
 
 @check("ST", "Prop. B.1")
 def _():
-    """ST does not change where noise and logits are mapped alike
+    """ST does not change if noise and logits are mapped in the same way
 
     largest difference {:.0e}
     """
@@ -230,7 +230,7 @@ def _():
 def _():
     """mapped by F, noise is uniform and the slope is the identity
 
-    law of the mapped noise off by {:.0e}
+    the distribution of the mapped noise is off by {:.0e}
     """
     p = F(torch.linspace(-2, 2, 9))
     error = largest(F(torch.logit(p) / 2) - p)
@@ -257,7 +257,7 @@ def _():
 def _():
     """for x^2 the expected ST gradient is 4 F' (2 F - 1), not 0
 
-    {:.3f} where the exact one is {:.0e}
+    {:.3f}, although the exact gradient is {:.0e}
     """
     a = torch.tensor([0.7])
     exact, st = one_layer(lambda x: x.square().sum(dim=1), a)
@@ -269,8 +269,8 @@ def _():
 def _():
     """x - sin(2 pi x) has the slope -1 at 0 and 1
 
-    the slope is {:.2f}; -1 is that of x - sin(2 pi x) / pi. The direction is wrong in
-    both
+    the slope is {:.2f}; x - sin(2 pi x) / pi has the slope -1. The direction is wrong
+    in both cases
     """
     found = 1 - 2 * math.pi
     return found == -1, found
@@ -278,9 +278,9 @@ def _():
 
 @check("ST", "Prop. B.3")
 def _():
-    """the squared error has a multilinear form that mends ST
+    """the squared error has a multilinear form that corrects ST
 
-    bias {:.0e}, and {:.2f} without it
+    bias {:.0e} with it, and {:.2f} without it
     """
 
     def errors(generator):
@@ -311,9 +311,10 @@ def count_negative(first, second, J):
 
 @check("ST", "Prop. B.4", "in part")
 def _():
-    """ST with another positive slope never turns against ST
+    """ST with another positive slope never points against ST
 
-    turned in {} of {} cases by logits, in {} by parameters behind a linear map
+    in {} of {} cases it points against ST in the logits, and in {} in parameters behind
+    a linear map
     """
     n, generator = 10_000, torch.Generator().manual_seed(0)
     g, J = randn(generator, n, 3), randn(generator, n, 3, 3)
@@ -350,9 +351,9 @@ def count_turned(first, second, condition, a):
 
 @check("ST", "Prop. B.5", "in part")
 def _():
-    """where E g exceeds its Lipschitz constant in size, ST ascends
+    """if E g is larger than its Lipschitz constant, ST points along the gradient
 
-    of {} cases {} turn by logits, {} by parameters
+    of {} cases, {} point against it in the logits and {} in the parameters
     """
     case = quadratic_cases()
     exceeds = case["g"].abs() > case["own"]
@@ -362,9 +363,9 @@ def _():
 
 @check("ST", "Prop. B.6")
 def _():
-    """Lipschitz constants fall as one over the root of the units
+    """Lipschitz constants fall with one over the square root of the number of units
 
-    exponent {:.2f}, 200 seeds a size
+    exponent {:.2f}, 200 seeds per size
     """
 
     def constant(generator, n):
@@ -380,7 +381,7 @@ def _():
 
 @check("ST", "Cor. B.2")
 def _():
-    """with more units the bias of ST falls, at the start
+    """with more units, the bias of ST at the start falls
 
     relative bias {} with {} units
     """
@@ -403,22 +404,22 @@ def deterministic(second, factor):
         for it in ("all", "own")
     )
     measured = (
-        f"of {n} cases {logits} turn by logits and {parameters} by parameters where "
-        f"the constant is that of all units; {own} of {m} by logits where it is that "
-        "of the unit alone"
+        f"with the constant of all units, of {n} cases {logits} point against it in "
+        f"the logits and {parameters} in the parameters; with the constant of the unit "
+        f"alone, {own} of {m} in the logits"
     )
     return own == logits == parameters == 0, measured
 
 
 @check("ST", "Prop. B.7", "in part")
 def _():
-    """surer than its Lipschitz constant, det_st agrees with ST"""
+    """if bits are surer than the Lipschitz constant requires, det_st agrees with ST"""
     return deterministic("g", 0)
 
 
 @check("ST", "Prop. B.8", "in part")
 def _():
-    """surer still, det_st agrees with the gradient"""
+    """if bits are surer still, det_st agrees with the gradient"""
     return deterministic("true", 1)
 
 
@@ -426,8 +427,8 @@ def _():
 def _():
     """steps of latent weights are mirror descent in probabilities
 
-    stationary within {:.0e}; of uniform noise, which is not strictly monotone, {:.2f}:
-    there weights are clipped
+    stationary within {:.0e}; with uniform noise, which is not strictly monotone,
+    {:.2f}, because weights are clipped
     """
     generator, residuals = np.random.default_rng(0), []
     uniform = lambda e: np.clip((e + 1) / 2, 0, 1), lambda p: 2 * p - 1
@@ -443,7 +444,7 @@ def _():
     """latent decay is a step of variational Bayes
 
     exact for logistic noise as a division by 1 + eps lambda; subtracting the decay
-    differs by order {:.1f} of eps. Other noises have no such form
+    differs with order {:.1f} of eps. Other noises have no such form
     """
     eta, g, weight, eps = 1.3, 0.7, 0.4, np.array([0.1, 0.05, 0.025])
     right = (eta - eps * g) / (1 + eps * weight)  # logistic noise: KL is linear
@@ -485,9 +486,9 @@ def _():
 
 @check("ST", "Prop. E.2")
 def _():
-    """at a given draw its gradient is as exp(-abs(x) / tau) / tau
+    """for a given draw, its gradient is proportional to exp(-abs(x) / tau) / tau
 
-    ratio to that rate {:.4f}
+    ratio to it {:.4f}
     """
     x, tau = 0.8, 0.025
     ratio = math.exp(-x / tau) / bell(x / tau)
@@ -498,8 +499,8 @@ def _():
 def _():
     """a gradient above eps has a probability of O(tau log 1/eps)
 
-    ratio to that {} at tau 1e-2, 1e-4, 1e-6: it is 2 p tau log(1 / (tau eps)), as the
-    slope has the factor 1 / tau
+    ratio to it {} at tau 1e-2, 1e-4, 1e-6: the probability is 2 p tau log(1 / (tau
+    eps)), because the slope has the factor 1 / tau
     """
     eps, ratios = 0.01, []
     for tau in (1e-2, 1e-4, 1e-6):
@@ -512,7 +513,7 @@ def _():
 
 @check("ST", "Prop. E.4")
 def _():
-    """its variance grows as 1 / tau
+    """its variance grows with 1 / tau
 
     exponent {:.2f}
     """
@@ -528,7 +529,7 @@ def _():
 def _():
     """straight-through Gumbel-softmax halves a linear gradient
 
-    ratio to the gradient {:.4f}: the halves of the two states are added
+    ratio to the gradient {:.4f}, because the halves of the two states are added
     """
     ratio = gumbel_mean(lambda v: 1.0, 1e-3) / bell(ETA)
     return abs(ratio - 0.5) < 0.01, ratio
@@ -560,7 +561,7 @@ def share_equal(first, second):
 def _():
     """BayesBiNN at tau = 1e-10 is identity ST without noise
 
-    all signs of five weights equal in {:.0%} of 300 steps, at tau = 1e-2 in {:.0%}
+    all signs of five weights are equal in {:.0%} of 300 steps; at tau = 1e-2, in {:.0%}
     """
     cold, warm = (
         share_equal(bayesbinn(tau, 50_000, published=True), bayesbinn(tau, 50_000))
@@ -573,8 +574,8 @@ def _():
 def _():
     """its result depends neither on tau nor on the number of rows
 
-    with a start in the unit of the steps all signs are equal; with the same start in
-    {:.0%} of 300 steps
+    if the start is measured in the unit of the steps, all signs are equal; with the
+    same start, in {:.0%} of 300 steps
     """
     base, same = bayesbinn(1e-10, 50_000), bayesbinn(1e-3, 100)
     scaled = bayesbinn(1e-3, 100, start=100e3 / 50_000e10)
@@ -586,9 +587,9 @@ def _():
 
 @check("PSA", "Prop. A.1")
 def _():
-    """a network without noise is as good in the expected loss
+    """a network without noise has an expected loss that is as good
 
-    {:.2f} to {:.2f} lower, by scaled weights and biases
+    {:.2f} to {:.2f} lower, with scaled weights and biases
     """
 
     def gain(generator):
@@ -614,10 +615,10 @@ def _():
 
 @check("PSA", "Fig. B.1")
 def _():
-    """a bound of ten samples fits what is ambiguous in the data
+    """training with the bound of ten samples models the ambiguity in the data
 
-    loss of the ensemble {:.3f}, by the expected loss {:.3f}; members differ by {:.2f}
-    and {:.2f}, 3 seeds, 200 epochs
+    loss of the ensemble {:.3f}, and {:.3f} with the expected loss; the deviation of
+    members is {:.2f} and {:.2f}; 3 seeds, 200 epochs
     """
     bound = {"n_draws": 10}
     found = np.array([[ambiguity(seed, **kw) for kw in ({}, bound)] for seed in SEEDS])
@@ -649,9 +650,9 @@ def ambiguity(seed, **params):
 
 @check("PSA", "Prop. 1")
 def _():
-    """derandomizing a layer leaves odd factors; exact but for (11)
+    """derandomizing a layer leaves odd factors; exact except for (11)
 
-    bias {:.0e} where one unit follows and (11) is exact, {:.2f} where three do
+    bias {:.0e} if one unit follows, where (11) is exact, and {:.2f} if three do
     """
     exact = over_seeds(psa_biases, 4, 1).max()
     wide = np.median(over_seeds(psa_biases, 3, 3)[:, 0])
@@ -660,7 +661,7 @@ def _():
 
 @check("PSA", "Lemma B.1")
 def _():
-    """differences to flipped units are an unbiased gradient
+    """differences to flipped units give an unbiased gradient
 
     relative bias {:.0e}
     """
@@ -678,8 +679,8 @@ def _():
 def _():
     """PSA is unbiased with one unit in all layers but the last
 
-    bias {:.2f} with 1-4 units, {:.2f} with 1-1-3, {:.0e} with 4-1 and 3-1-1: it is all
-    layers but the first
+    bias {:.2f} with 1-4 units, {:.2f} with 1-1-3, {:.0e} with 4-1 and 3-1-1: correct is
+    all layers but the first
     """
     shapes = (1, 4), (1, 1, 3), (4, 1), (3, 1, 1)
     two, three, *others = (over_seeds(psa_biases, *it).max() for it in shapes)
@@ -690,8 +691,8 @@ def _():
 def _():
     """linearized at the path, PSA is straight-through
 
-    within {:.0e} of automatic differentiation; PSA less ST {} with weights times 1, .1,
-    .01
+    within {:.0e} of automatic differentiation; PSA minus ST {} with weights times 1,
+    0.1, 0.01
     """
 
     def differences(generator, factor):
@@ -719,10 +720,10 @@ def straight_through(network):
 
 @check("PSA", "Lemma B.2")
 def _():
-    """a mean over flips is unbiased and varies less
+    """a mean over flips is unbiased and has less variance
 
-    mean off by {:.0e}; variance at gamma = 1/n {:.2f} to {:.2f} of that without, 100
-    seeds
+    the mean is off by {:.0e}; the variance at gamma = 1/n is {:.2f} to {:.2f} of that
+    without, 100 seeds
     """
 
     def compare(generator):
@@ -757,9 +758,9 @@ def _():
 
 @check("PSA", "Eq. 50")
 def _():
-    """the ratio is the law of flipped logits
+    """the ratio is the distribution of flipped logits
 
-    it is 1 less the law, within {:.0e}: both exponents have the wrong sign
+    it is 1 minus that, within {:.0e}: both exponents have the wrong sign
     """
     a, w = torch.linspace(-2, 2, 9)[:, None], torch.linspace(-1, 1, 5)
     right = torch.sigmoid(a - 2 * w)  # the paper's noise here: sigmoid(a)
@@ -822,7 +823,7 @@ def apart(first, second):
 def _():
     """the distributional derivative is the gradient
 
-    bias {:.0e}; of its linear approximation (14) {:.2f} to {:.2f}
+    bias {:.0e}; bias of its linear approximation (14) {:.2f} to {:.2f}
     """
     cases = [sgh_case(seed, n_rows=1)[:2] for seed in SEEDS]
     full, linear = (
@@ -836,7 +837,7 @@ def _():
 def _():
     """pairs agree with the probability sigmoid(h_i h_j)
 
-    of codes of 0 and 1 it is at least {:.1f}: strangers are never unlikely
+    with codes of 0 and 1, it is at least {:.1f}: no pair is ever unlikely
     """
     least = float(torch.sigmoid(CODES @ CODES.T).min())
     return least < 0.5, least
@@ -844,9 +845,9 @@ def _():
 
 @check("SGH", "Eq. 20")
 def _():
-    """coding by -1 and +1 has a similar approximation
+    """coding with -1 and +1 has a similar approximation
 
-    it needs a factor of {:.2f}: from -1 to +1 are two steps
+    it needs a factor of {:.2f}, because from -1 to +1 is a distance of two
     """
 
     def ratio(generator):
@@ -896,7 +897,7 @@ def _():
 def _():
     """with the biased gradient (theta - theta*) g is O(1 / root t)
 
-    {} after {} steps, 3 seeds. It says nothing of stationarity: the squared exact
+    {} after {} steps, 3 seeds. This does not imply stationarity: the squared exact
     gradient is {:.2g}
     """
     sides, norms, T = [], [], LENGTHS[-1]
@@ -917,7 +918,8 @@ def _():
 def _():
     """reconstruction error bounds the error of inner products
 
-    error over bound {:.2f} in the mean and {:.2f} at most: random rows are far below it
+    error divided by bound: {:.2f} on average and {:.2f} at most; random rows are far
+    below the bound
     """
 
     def ratio(generator):
@@ -936,7 +938,7 @@ def _():
 def _():
     """the objective has the unbiased estimate (10)
 
-    equal within {:.0e}, two samples, all states
+    equal within {:.0e}, for two samples and all states
     """
 
     def error(generator):
@@ -972,7 +974,7 @@ RHO, WEIGHT, TAU, SIGMA = 1.0, 0.5, 0.8, 0.5
 
 @check("DualHash", "Conjugate")
 def _():
-    """that of the W penalty is abs(v), up to lambda
+    """the conjugate of the W penalty is abs(v), up to lambda
 
     within {:.0e} of the supremum on a grid
     """
@@ -986,7 +988,7 @@ def _():
 
 @check("DualHash", "Eq. IV.1")
 def _():
-    """the proximal map of the conjugate
+    """gives the proximal map of the conjugate
 
     within {:.0e}, the step of the grid
     """
@@ -1019,7 +1021,7 @@ def _():
 def _():
     """optima of (P) are critical points of L
 
-    for D = {:g} the optimum is u = {:.1f}, so v = {:.1f}, and L asks for u = {:g} or
+    for D = {:g} the optimum is u = {:.1f}, so v = {:.1f}, and L requires u = {:g} or
     beyond; L is critical at u = {:g}, v = 0. The proof needs a duality gap of 0
     """
     D = 0.3  # one unit, whose output is fixed
@@ -1084,10 +1086,10 @@ def dualhash(seed, steps, batch, rate, forgetting=None, first=1):
 
 @check("DualHash", "Theorem 1")
 def _():
-    """StoM: stationary within eps by O(eps^-4) gradients
+    """StoM: stationary within eps after O(eps^-4) gradients
 
-    mean square {}: exponent {:.2f} of the gradients, -0.5 claimed; step sizes picked
-    among a few
+    mean square {}: exponent {:.2f} in the number of gradients, claimed is -0.5; step
+    sizes chosen among a few
     """
     lengths = (16, 64, 256, 1024)  # as many steps as rows in a batch
     found = [np.mean([dualhash(s, K, K, 1.0) for s in SEEDS]) for K in lengths]
@@ -1097,10 +1099,10 @@ def _():
 
 @check("DualHash", "Theorem 2", "in part")
 def _():
-    """StoRM with a large first batch: by O(eps^-3)
+    """StoRM with a large first batch: after O(eps^-3)
 
-    mean square {} after {} steps: exponent {:.2f}, where -0.67 is claimed; step sizes
-    picked among a few
+    mean square {} after {} steps: exponent {:.2f}, claimed is -0.67; step sizes chosen
+    among a few
     """
     lengths, found = (64, 512, 4096), []
     for K in lengths:

@@ -362,7 +362,7 @@ def tables_of(measured):
     tables["seeds"] = table_of(names, lambda n, b: len(measured.of(b, n)), done)
     paces = paces_table(measured)
     tables |= {"paces": paces} if paces.rows else {}
-    columns = dict.fromkeys(("", "claim", "holds if", "verdict", "in so many"), "")
+    columns = dict.fromkeys(("", "claim", "holds if", "verdict", "fulfilled in"), "")
     rows = [row_of_claim(measured, number, judge) for number, judge in CLAIMS.items()]
     return tables | {"claims": tools.Table(columns, rows)}
 
@@ -381,14 +381,14 @@ def row_of_claim(measured, number, judge):
 def stalling(measured):
     """With few bits ({few}) st and det_st stall or rise
 
-    the last quarter of the first phase brings less than 5% of its fall
+    the last quarter of the first phase contributes less than 5% of its fall
     """
     runs = [run for name in ("st", "det_st") for run in measured.of(measured.few, name)]
     return [run.falls()[2] < 0.05 for run in runs]
 
 
 def repair(measured):
-    """With few bits ({few}) ARM-10 repairs st and det_st quickly
+    """With few bits ({few}) ARM-10 quickly repairs st and det_st
 
     the first tenth of the correction falls more than twice as fast as the last quarter
     before it
@@ -401,7 +401,7 @@ def repair(measured):
 def direction(measured):
     """With few bits ({few}) biased estimators point in a wrong direction
 
-    mean cosine below 0 in the second half of the points, for most
+    for most, the mean cosine is below 0 in the second half of the points
     """
     few, votes = measured.few, []
     for seed in measured.seeds(few):
@@ -414,7 +414,7 @@ def direction(measured):
 def more_bits(measured):
     """With more bits all biased estimators improve
 
-    mean cosine higher at {many} bits than at {few}
+    the mean cosine is higher at {many} bits than at {few}
     """
     few, many, cosine = measured.few, measured.many, measured.cosine
     return [
@@ -426,7 +426,7 @@ def more_bits(measured):
 def variants(measured):
     """Stochastic straight-through is more accurate than det_st and identity_st
 
-    mean cosine, at every length
+    a higher mean cosine, at every length
     """
     others, cosine = ("det_st", "identity_st"), measured.cosine
     return [
@@ -440,7 +440,7 @@ def variants(measured):
 def saturation(measured):
     """det_st improves as the units saturate
 
-    {many} bits: both higher in the second half of the points
+    {many} bits: both are higher in the second half of the points
     """
     many, votes = measured.many, []
     for seed in measured.seeds(many):
@@ -481,7 +481,7 @@ CLAIMS = {
 def verdict(votes):
     """Return what the votes of seeds come to."""
     if not votes or any(votes) != all(votes):
-        return "cannot be told at this size"
+        return "inconclusive at this size"
     return "holds" if votes[0] else "does not hold here"
 
 
