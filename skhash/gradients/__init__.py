@@ -84,7 +84,7 @@ ALL_GRADIENTS = GRADIENTS | NETWORK_GRADIENTS
 
 
 def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
-    """Return a fresh fresh of a name, or a clone of the fresh itself.
+    """Return a new estimator of a name, or a clone of the estimator given.
 
     Parameters
     ----------
@@ -105,18 +105,18 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
     >>> resolve_gradient("st_gumbel")
     STGumbel()
     """
-    fresh = _fresh(gradient, GRADIENTS, parameter)
-    if isinstance(fresh, NetworkGradient):
+    estimator = _fresh(gradient, GRADIENTS, parameter)
+    if isinstance(estimator, NetworkGradient):
         raise TypeError(
-            f"{parameter}={fresh!r} works on the layers of a stochastic binary "
-            f"network, and {type(fresh).__name__} has no `surrogate` for the units "
+            f"{parameter}={estimator!r} works on the layers of a stochastic binary "
+            f"network, and {type(estimator).__name__} has no `surrogate` for the units "
             "of one layer; take LocalExpectation ('local_expectation') or ZGR ('zgr')."
         )
-    return fresh
+    return estimator
 
 
 def resolve_network_gradient(gradient) -> NetworkGradient:
-    """Return an fresh of whole networks from one of any reach.
+    """Return an estimator for whole networks from one of any reach.
 
     Parameters
     ----------
@@ -137,19 +137,23 @@ def resolve_network_gradient(gradient) -> NetworkGradient:
     >>> resolve_network_gradient("zgr")
     LayerwiseNetwork(gradient=ZGR())
     """
-    fresh = _fresh(gradient, ALL_GRADIENTS, "gradient")
-    if isinstance(fresh, Exact):
+    estimator = _fresh(gradient, ALL_GRADIENTS, "gradient")
+    if isinstance(estimator, Exact):
         raise TypeError(
-            f"{fresh!r} enumerates the states of one layer, and has no way through "
+            f"{estimator!r} enumerates the states of one layer, and has no way through "
             "the layers above; take ExactNetwork ('exact_network')."
         )
-    if isinstance(fresh, LayerwiseGradient):
-        return LayerwiseNetwork(require_layerwise(fresh, "A network"))
-    return fresh if isinstance(fresh, NetworkGradient) else FunctionwiseNetwork(fresh)
+    if isinstance(estimator, LayerwiseGradient):
+        return LayerwiseNetwork(require_layerwise(estimator, "A network"))
+    return (
+        estimator
+        if isinstance(estimator, NetworkGradient)
+        else FunctionwiseNetwork(estimator)
+    )
 
 
 def _fresh(gradient, names, parameter):
-    """Return an fresh of a name, or a clone; the error tells the names."""
+    """Return an estimator of a name, or a clone; the error tells the names."""
     if isinstance(gradient, GradientEstimator | NetworkGradient):
         return clone(gradient)
     if not isinstance(gradient, str) or gradient not in ALL_GRADIENTS:
