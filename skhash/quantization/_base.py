@@ -152,11 +152,11 @@ class CodebookMixin:
         check_magnitude(X)
         return X, rows
 
-    def _report(self, turn, X, values, decoder):
+    def _report(self, turn, n_turns, X, values, decoder):
         """Print the error after an alternation, if `verbose`."""
         if self.verbose:
             error = squared_errors(X, values, *decoder).mean()
-            step = f"alternation {turn + 1} of {self.n_alternations}"
+            step = f"alternation {turn + 1} of {n_turns}"
             print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
 
     def _codes_of_fit(self, rows, values):

@@ -201,7 +201,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
             noisy = with_noise(decoder, scale, X, values, random_state)
             values = refine(X, values, *noisy, seed=turn, **options)
             decoder = fit_blocks(X, values, self.block_bits_, ridge)
-            self._report(turn, X, values, decoder)
+            self._report(turn, self.n_alternations, X, values, decoder)
         return values, *decoder
 
     def inverse_transform(self, bits) -> np.ndarray:

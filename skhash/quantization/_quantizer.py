@@ -46,6 +46,10 @@ from skhash.utils.torch import check_device
 
 # Rows with which an entry goes half of the way from where it was to least squares.
 RIDGE = 3.0
+# Of up to 10,000 rows, more alternations than 4 lower the error of these rows alone.
+# With 100,000 embeddings and 8 bytes, 4, 10, 20 find .42, .45, .46 of the neighbours
+# among other rows, in times as 1, 2, 4.
+MANY_ROWS, FEW_ALTERNATIONS, MANY_ALTERNATIONS = 10_000, 4, 10
 
 
 @with_parameters(kw_only=True)
@@ -72,9 +76,10 @@ class AdditiveQuantizer(
     ----------
     n_bytes : int, default=8
         Bytes of a code.
-    n_alternations : int, default=4
-        How many times `fit` encodes the rows and fits the codebook to the codes. More
-        alternations lower the error of the fitted rows, and hardly that of others.
+    n_alternations : int, default=None
+        How many times `fit` encodes the rows and fits the codebook to the codes. None
+        means 4, or 10 for more than 10,000 rows: then more alternations also lower the
+        error of vectors that were not fitted.
     beam_width : int, default=16
         How many codes of a row are kept while they are made byte by byte, at most 64:
         the more, the lower the error, in time in proportion. It may be changed after
@@ -169,7 +174,7 @@ class AdditiveQuantizer(
     """
 
     n_bytes: Count = field(default=8, kw_only=False)
-    n_alternations: CountFrom0 = 4
+    n_alternations: CountFrom0 | None = None
     beam_width: Annotated[int, Interval(Integral, 1, MAX_WIDTH, closed="both")] = 16
     max_train_samples: Count | None = 100_000
     n_jobs: AnyInt | None = None
@@ -288,12 +293,15 @@ class AdditiveQuantizer(
         """Return codes, codebook and offset."""
         decoder = noisy = residual_codebook(X, n_blocks, self.block_bits_, seed)
         random_state = np.random.RandomState(seed)
-        for turn in range(self.n_alternations):
+        n_turns = self.n_alternations
+        if n_turns is None:
+            n_turns = MANY_ALTERNATIONS if X.shape[0] > MANY_ROWS else FEW_ALTERNATIONS
+        for turn in range(n_turns):
             values = self._find_codes(X, *noisy)
             decoder = fit_blocks(X, values, self.block_bits_, RIDGE, decoder[0])
-            scale = RELAXATION * max(0, 1 - (turn + 2) / self.n_alternations) ** 0.5
+            scale = RELAXATION * max(0, 1 - (turn + 2) / n_turns) ** 0.5
             noisy = with_noise(decoder, scale, X, values, random_state)
-            self._report(turn, X, values, decoder)
+            self._report(turn, n_turns, X, values, decoder)
         return self._find_codes(X, *decoder), *decoder
 
     def _codes_of_fit(self, rows, values):

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -86,6 +87,16 @@ def test_alternations_and_width_lower_the_error(digits, monkeypatch):
         for n, width in ((0, 1), (0, 8), (4, 8), (4, 32))
     ]
     assert scores == sorted(scores)
+
+
+@each("n_rows", [1000, 1001])
+def test_many_rows_have_more_alternations(digits, n_rows, monkeypatch):
+    monkeypatch.setattr(_quantizer, "MANY_ROWS", 1000)
+    rest = {"max_train_samples": n_rows, "beam_width": 1}
+    n = 4 if n_rows == 1000 else 10
+    expected = AdditiveQuantizer(1, n_alternations=n, **rest).fit(digits)
+    found = AdditiveQuantizer(1, **rest).fit(digits)
+    np.testing.assert_array_equal(found.codebook_, expected.codebook_)
 
 
 def test_the_seed_decides(digits):
