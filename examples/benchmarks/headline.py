@@ -28,10 +28,16 @@ from tools import (
     save,
 )
 
+from skhash.metrics import search_recall_score
+
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, BYTES = DOCS / "results/headline.md", DOCS / "results/bytes.md"
 ENGINES, PICTURE = DOCS / "results/engines.md", DOCS / "images/headline.svg"
-HEAD = "kept in memory | bytes a vector :,g | codebook, MB :.1f | found :.0%"
+HEAD = (
+    "kept in memory | bytes per vector :,g | codebook, MB :.1f | recall 10@10 :.0% | "
+    "100 re-ranked :.0%"
+)
+SIZES = 8, 16  # the README's bytes, and more
 OURS = "skhash"
 # Of the methods measured: the name in the picture, and the colour.
 DECODED = "ours, from residuals"
@@ -44,17 +50,18 @@ METHODS = {
     "RaBitQ": ("RaBitQ", "#9b5de5"),
 }
 PANELS = {
-    "10@10": "among the first 10 found",
-    "10@100": "among the first 100 found,\nto be ranked again by the vectors",
+    "10@10": "recall 10@10: codes alone",
+    "10@100": "recall 10@100: before re-ranking",
 }
 
 
-def run_readme(X, queries):
-    """Run the Python of the README on these rows; return its names."""
+def run_readme(X, queries, n_bytes):
+    """Run the README's Python on these rows, for codes of n bytes; return its names."""
     names = {"X": X, "queries": queries}
     for example in doctest.DocTestParser().get_examples(README.read_text("utf-8")):
         if not re.match("X = |X, queries = ", example.source):
-            exec(compile(example.source, README, "single"), names)
+            source = example.source.replace("Neighbors(8,", f"Neighbors({n_bytes},")
+            exec(compile(source, README, "single"), names)
     return names
 
 
@@ -69,19 +76,19 @@ def measure(name, data_home):
     """Write the table of the README's searches, here and there."""
     data = LOADERS[name](data_home=data_home)
     X, queries = np.float32(data.database), np.float32(data.query)
-    start = time.process_time()
-    names = run_readme(X, queries)
-    seconds = time.process_time() - start
-    share, kept = names["share_found"], memory(names["search"])
-    table = Table(HEAD).printed()
-    table.add("the vectors", X[0].nbytes, 0, 1.0)
+    start, table = time.process_time(), Table(HEAD).printed()
+    table.add("the vectors", X[0].nbytes, 0, 1.0, None)
+    for n_bytes in SIZES:
+        names = run_readme(X, queries, n_bytes)
+        found = (names["positions"], names["found"])
+        recalls = [search_recall_score(it, names["truth"]) for it in found]
+        kept = memory(names["search"])
+        table.add(f"codes of {n_bytes} bytes", *kept, *recalls)
+    found = names["bits"].kneighbors(queries, 10, return_distance=False)
+    recall = search_recall_score(found, names["truth"])
     code_bytes = names["bits"].index_.packed_codes_.shape[1]
-    for text, n_bytes, codebook, search in (
-        ("codes; 100 candidates re-ranked by their vectors", *kept, "reranked"),
-        ("codes, searched with uncompressed queries", *kept, "search"),
-        ("ITQ codes, searched by Hamming distance", code_bytes, 0, "bits"),
-    ):
-        table.add(text, n_bytes, codebook, share(names[search]))
+    table.add("ITQ codes, by Hamming distance", code_bytes, 0, recall, None)
+    seconds = time.process_time() - start
     rows = f"{len(X):,} rows of {X.shape[1]} numbers, {len(queries):,} queries"
     spent = f"the README's code ran {seconds:.0f} s of processor time"
     save(RESULTS, {"README": table}, seeds=[0], data=f"{TITLES[name]}: {rows}; {spent}")
@@ -122,23 +129,22 @@ def curves(rows):
 def draw(title):
     """Draw what `bytes.py` measured, and the searches of the README."""
     found = curves(read_table(BYTES, title))
-    vectors, ranked, alone, _ = (
-        list(row.values()) for row in read_table(RESULTS, "Seed")
-    )
+    vectors, *codes, _ = (list(row.values()) for row in read_table(RESULTS, "Seed"))
     figure, axes = panels(list(PANELS.values()), size=(4.5, 4), sharey=True)
-    for ax, recall, own in zip(axes, PANELS, (alone, ranked), strict=True):
+    for ax, recall, column in zip(axes, PANELS, (3, 4), strict=True):
         for name, rows in found.items():
             label, color = METHODS[name]
             points = [(row["bytes"], row[recall]) for row in rows]
             style = {"color": color, "linewidth": 3.5 if label == OURS else 1.5}
             ax.plot(*zip(*points, strict=True), "o-", label=label, **style)
-        point = float(own[1]), float(own[-1].rstrip("%")) / 100
-        ax.plot(*point, "*", color=METHODS[DECODED][1], markersize=15,
-                label="the code below")  # fmt: skip
+        points = [(float(row[1]), float(row[column].rstrip("%"))) for row in codes]
+        x, percents = np.transpose(points)
+        style = {"color": METHODS[DECODED][1], "markersize": 15}
+        ax.plot(x, percents / 100, "*", label="the code below", **style)
         float_bytes = int(vectors[1].replace(",", ""))
         ax.plot(float_bytes, 1, "s", color="#888888", label="float32")
         powers_of_two(ax, [4, 16, 64, 256, float_bytes])
-        ax.set(xlabel="bytes a vector", ylim=(0.2, 1.03))
+        ax.set(xlabel="bytes per vector", ylim=(0, 1.03))
     axes[0].set_ylabel("share of the ten nearest")
     finish(figure, PICTURE)
 

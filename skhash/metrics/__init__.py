@@ -5,6 +5,7 @@ from skhash.metrics._displays import (
     HammingPrecisionRecallDisplay,
     PrecisionAtKDisplay,
 )
+from skhash.metrics._found import search_recall_score
 from skhash.metrics._hamming import (
     mean_average_precision_score,
     ndcg_at_k_score,
@@ -42,6 +43,7 @@ __all__ = [
     "quantization_error",
     "recall_at_k_score",
     "retrieval_scorer",
+    "search_recall_score",
     "separability_score",
     "true_neighbors",
 ]

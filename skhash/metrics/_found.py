@@ -1,9 +1,11 @@
 """Scores of positions that a search found, whatever it compared."""
 
 import numpy as np
+from sklearn.utils import check_consistent_length
 
 from skhash.metrics import _ranking
 from skhash.metrics._inputs import encode_labels, summarize
+from skhash.utils.arrays import as_array
 from skhash.utils.chunks import row_chunks
 
 
@@ -48,7 +50,51 @@ def found_average_precision(
     return summarize(np.concatenate(values), "mean")
 
 
-def found_recall(found, truth) -> float:
-    """Return the share of the true neighbours, a row a query, that were found."""
-    first = np.arange(len(found))[:, None] * (1 + max(found.max(), truth.max()))
-    return float(np.isin(truth + first, found + first).mean())
+def search_recall_score(indices, true_neighbors_indices) -> float:
+    """Recall K@N of a search: the share of the true neighbours that it found.
+
+    Parameters
+    ----------
+    indices : array-like of shape (n_queries, N), int
+        Positions that any search found, as from ``kneighbors``; -1 where it found
+        nothing.
+    true_neighbors_indices : array-like of shape (n_queries, K), int
+        Positions of the true neighbours, as from `true_neighbors`.
+
+    Returns
+    -------
+    recall : float
+        The mean over queries.
+
+    Raises
+    ------
+    ValueError
+        If these are not integers of two dimensions with as many rows, or a true
+        neighbour is negative.
+
+    See Also
+    --------
+    neighbor_recall_score : Of codes, in expectation over the order of ties.
+
+    Examples
+    --------
+    >>> from skhash.metrics import search_recall_score
+    >>> search_recall_score([[4, 2, 7], [0, 1, 5]], [[7, 3], [1, 0]])
+    0.75
+    """
+    found, truth = as_array(indices), as_array(true_neighbors_indices)
+    for name, places in (("indices", found), ("true_neighbors_indices", truth)):
+        if places.dtype.kind not in "iu" or places.ndim != 2 or 0 in places.shape:
+            raise ValueError(
+                f"{name} must be integers of shape (n_queries, n_neighbors), got dtype "
+                f"{places.dtype} and shape {places.shape}."
+            )
+    check_consistent_length(found, truth)
+    if truth.min() < 0:
+        raise ValueError(
+            f"true_neighbors_indices hold {truth.min()}, which is no position."
+        )
+    # Positions of different queries become different numbers, and so does -1.
+    width = 2 + int(max(found.max(), truth.max()))
+    first = width * np.arange(len(found))[:, None]
+    return float(np.isin(first + truth, first + found).mean())

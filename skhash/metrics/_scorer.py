@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skhash.metrics._found import found_average_precision, found_recall
+from skhash.metrics._found import found_average_precision, search_recall_score
 from skhash.metrics._hamming import mean_average_precision_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
@@ -174,7 +174,7 @@ class NeighborRecallScorer(_Scorer):
             options = {"exclude_self": True, "return_distance": False}
             n_found = min(self._n_retrieved, parts.search.rerank or np.inf)
             found = parts.search._over(rows).kneighbors(rows, n_found, **options)
-            return found_recall(found, truth)
+            return search_recall_score(found, truth)
         codes = packed_codes(parts, X)
         options = {"n_retrieved": self._n_retrieved, "packed": True}
         return neighbor_recall_score(codes, codes, truth, exclude_self=True, **options)

@@ -43,7 +43,8 @@ OTHERS = {
     "test_scorers.py": "make_neighbor_recall_scorer make_retrieval_scorer "
     "retrieval_scorer",
     "test_separability.py": "class_distances separability_score",
-    "test_true_neighbors.py": "neighbor_recall_score true_neighbors",
+    "test_true_neighbors.py": "neighbor_recall_score search_recall_score "
+    "true_neighbors",
 }
 
 

@@ -9,7 +9,11 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.metrics import neighbor_recall_score, true_neighbors
+from skhash.metrics import (
+    neighbor_recall_score,
+    search_recall_score,
+    true_neighbors,
+)
 from skhash.numerics import _nearest
 
 METRICS = ["euclidean", "cosine", "inner_product"]
@@ -268,3 +272,33 @@ def test_bad_truth_is_named(truth, options, message):
     options = {"n_retrieved": 1, **options}
     with pytest.raises(ValueError, match=message):
         neighbor_recall_score(CODES, CODES, truth, **options)
+
+
+@each("dtype", [np.int64, np.int32, np.uint32])
+def test_recall_of_a_search_counts_common_positions(dtype):
+    rng = np.random.default_rng(0)
+    for n_found in (1, 5, 40):
+        found = np.stack([rng.permutation(40)[:n_found] for _ in range(300)])
+        truth = np.stack([rng.permutation(40)[:7] for _ in range(300)])
+        common = [len({*a} & {*b}) for a, b in zip(found, truth, strict=True)]
+        recall = search_recall_score(found.astype(dtype), truth)
+        assert recall == pytest.approx(np.sum(common) / truth.size, rel=1e-14)
+    # -1 is found nowhere, also after the largest position of the query before.
+    assert search_recall_score([[0], [-1]], [[39], [39]]) == 0
+    assert search_recall_score([[-1, 3], [-1, -1]], [[3], [3]]) == 0.5
+
+
+@each(
+    "found, truth, message",
+    [
+        ([[0.5]], [[1]], "indices must be integers .* float64"),
+        ([["a"]], [[1]], "indices must be integers"),
+        ([1], [[1]], r"indices must be .* shape \(1,\)"),
+        ([[1]], [[]], "true_neighbors_indices must be"),
+        ([[1]], [[1], [2]], "inconsistent numbers of samples"),
+        ([[1]], [[-1]], "hold -1, which is no position"),
+    ],
+)
+def test_bad_positions_are_named(found, truth, message):
+    with pytest.raises(ValueError, match=message):
+        search_recall_score(found, truth)
