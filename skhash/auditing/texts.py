@@ -130,7 +130,8 @@ def reading_of(path, options) -> tuple[str, dict[str, str]]:
         return "from sklearn.datasets import load_digits", {"X": "load_digits().data"}
     file = quoted(path)
     if path.lower().endswith(".npy"):
-        return "import numpy as np", {"X": f"np.load({file})", "vectors": file}
+        rows = f'np.load({file}, mmap_mode="r")'
+        return "import numpy as np", {"X": rows, "vectors": file}
     for name, value in options.items():
         file += f", {name}={value if value is True else quoted(value)}"
     return "from skhash.datasets import open_vectors", {"X": f"open_vectors({file})"}
