@@ -461,7 +461,7 @@ def test_vectors_that_are_no_numbers(path):
         with pytest.raises(ValueError, match=r"vector at position \d+ has no score"):
             answers(load(path, **options))
     del arrays[name]
-    refused(path, manifest, arrays, "has no vectors, which rerank needs")
+    refused(path, manifest, arrays, "needs vectors, but none are saved")
 
 
 def split(n, n_parts):
