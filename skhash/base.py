@@ -68,7 +68,7 @@ class BaseHasher(
     def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------

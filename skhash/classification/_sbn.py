@@ -244,7 +244,7 @@ class SBNClassifier(
     def fit(self, X, y, sample_weight=None) -> Self:
         """Train the network.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
@@ -432,7 +432,7 @@ class SBNClassifier(
         Parameters
         ----------
         path : path-like
-            A new directory, or one that `save` wrote before.
+            Directory to write to: a new one, or one that `save` wrote before.
 
         See Also
         --------

@@ -124,10 +124,10 @@ class ShardedNeighbors(BaseEstimator):
         n_neighbors : int, default=None
             The default is the parameter.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         radius : int, default=None
-            Finds only codes within this distance, inclusive, so that there may be fewer
-            than `n_neighbors`. The answer has the form of `radius_neighbors`.
+            Return only codes within this distance, inclusive. There may then be fewer
+            than `n_neighbors`, and the answer has the form of `radius_neighbors`.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class ShardedNeighbors(BaseEstimator):
         radius : int, default=None
             Inclusive. The default is the parameter.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
 
         Returns
         -------

@@ -64,8 +64,8 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
         Share of the rows to hold out. The result is that iterate, the start included,
         whose reconstruction error is lowest: on the rows held out, or on all.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where the support vector machines are fitted, and where to encode: "auto",
         "cpu", "cuda", "cuda:1" or "mps".
@@ -96,7 +96,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------

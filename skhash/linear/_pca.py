@@ -27,8 +27,8 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
         "random" multiplies the components by a random rotation before the sign is taken
         (Jegou et al., 2010), which evens out the variance of the bits.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
@@ -46,7 +46,7 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------

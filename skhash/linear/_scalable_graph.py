@@ -51,8 +51,8 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
         Inverse width of the kernel. "auto" is ``1 / (2 m)``, with m the mean squared
         distance of training rows and anchors.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". The kernel features are
         computed on the CPU.
@@ -74,7 +74,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     Raises
     ------

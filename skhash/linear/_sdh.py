@@ -83,7 +83,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------

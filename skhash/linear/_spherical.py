@@ -47,8 +47,8 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     max_iter : int, default=100
         Largest number of moves of the pivots.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". Encoding is done on the
         CPU.
@@ -73,7 +73,7 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     Raises
     ------

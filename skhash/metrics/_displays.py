@@ -37,7 +37,7 @@ class _Display:
         y_query : array-like of shape (n_queries,) or (n_queries, n_labels)
             Classes, or an indicator matrix.
         y_database : array-like of shape (n_database,) or (n_database, n_labels)
-            The same for the database.
+            Labels of the database, in the same format.
         name : str, default=None
             The name in the picture; by default the class of the encoder.
         **kwargs : dict
@@ -77,11 +77,11 @@ class _Display:
         query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
             Classes, or an indicator matrix.
         database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-            The same for the database.
+            Labels of the database, in the same format.
         name : str, default=None
             The name in the picture.
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         plot_kwargs : dict, default=None
             Passed to `plot`, such as ``{"color": "black"}``.
         **kwargs : dict
@@ -180,7 +180,7 @@ class HammingPrecisionRecallDisplay(_Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         name : str, default=None
             The name in the legend; by default that of the display.
         **kwargs : dict
@@ -255,7 +255,7 @@ class PrecisionAtKDisplay(_Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         name : str, default=None
             The name in the legend; by default that of the display.
         **kwargs : dict
@@ -325,7 +325,7 @@ class DistanceHistogramDisplay(_Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         name : str, default=None
             The name in the title; by default that of the display.
         **kwargs : dict

@@ -54,7 +54,7 @@ def mean_average_precision_score(
         Classes of any type, or an indicator matrix (0/1, may be sparse) of several
         labels a row.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int or array-like of int, default=None
         The number of ranks that count; all of them by default. Several numbers give a
         curve; but for ``ties="index"`` they cost little more than one.
@@ -162,9 +162,10 @@ def precision_at_k_score(
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
         The codes to rank, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int or array-like of int, default=10
         The number of ranks, which is also the denominator. Several numbers give a
         curve; but for ``ties="index"`` they cost little more than one.
@@ -175,7 +176,7 @@ def precision_at_k_score(
         The mean over queries, or one value a query: NaN where nothing is relevant to
         it. The mean is without these.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
 
@@ -234,9 +235,10 @@ def recall_at_k_score(
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
         The codes to rank, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int or array-like of int, default=10
         The number of ranks. Several give a curve, as in `precision_at_k_score`.
     ties : {"expected", "index", "best", "worst"}, default="expected"
@@ -245,7 +247,7 @@ def recall_at_k_score(
         The mean over queries, or one value a query: NaN where nothing is relevant to
         it. The mean is without these.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
 
@@ -342,7 +344,7 @@ def ndcg_at_k_score(
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
         Classes, or an indicator matrix.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int, default=None
         The number of ranks that count; all of them by default.
     gain : {"linear", "exponential"}, default="linear"
@@ -352,7 +354,7 @@ def ndcg_at_k_score(
     average : {"mean"} or None, default="mean"
         The mean over queries, or one value a query.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
 

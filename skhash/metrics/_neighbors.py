@@ -133,7 +133,7 @@ def neighbor_recall_score(
     average : {"mean"} or None, default="mean"
         The mean over queries, or one value a query.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
         Codes are packed bytes.
 

@@ -40,9 +40,10 @@ def precision_within_radius_score(
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
         The codes to look up, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     radius : int, default=2
         The largest distance that counts, inclusive.
     empty_ball : {"zero", "skip"}, default="zero"
@@ -125,9 +126,10 @@ def hamming_precision_recall_curve(
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
         The codes to look up, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     empty_ball : {"zero", "skip"}, default="zero"
         Precision of a query with nothing within the radius: 0, or NaN and left out of
         the mean at that radius.
@@ -213,9 +215,10 @@ def hamming_distance_histogram(
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
         The other codes of the pairs, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     exclude_self : bool, default=False
         Leave out the pairs of query i and database code i. Where queries and database
         are the same codes, every other pair is then counted twice, once from each end.

@@ -113,7 +113,7 @@ def separability_score(
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
         Classes of any type, or an indicator matrix.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     exclude_self : bool, default=False
         Leave out the pairs of query i and database code i.
     packed : bool, default=False

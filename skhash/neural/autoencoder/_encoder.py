@@ -115,17 +115,17 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         The optimizer: a class of `torch.optim` or its name in any case. A
         `functools.partial` of a class sets its parameters, but for the step size.
     callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        take part in nothing else.
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter. These
+        rows take part in nothing else.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
         Draws the first weights, the order of rows, the bits and the dropout. The same
         seed on the same machine gives the same codes.
     verbose : bool or int, default=False
-        Whether to print a line each epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------

@@ -146,17 +146,17 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Weight decay of the optimizer. It helps rows that were not fitted. Set 0 for
         "adam" and others that add it to the gradient: as a penalty it is far too much.
     callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        are not used for training, not even as partners.
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter. These
+        rows are not used for training, not even as partners.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
         Draws the start, the order of rows and their partners. The same seed on the same
         machine gives the same codes.
     verbose : bool or int, default=False
-        Whether to print a line each epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
@@ -167,7 +167,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     mean_ : ndarray of shape (n_features,), float64
         The mean of the training data.
     scale_ : float
-        Root of the mean variance of the columns, the unit inside.
+        Square root of the mean variance of the columns; training divides the data by
+        it.
     lengths_ : list of int
         The lengths that were trained, `n_bits` the last.
     axes_ : ndarray of shape (n_axes, n_features), float64
@@ -184,12 +185,12 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
     SGHEncoder : Codes that regenerate the data, without neighbours.
-    HammingNeighbors : Searches the codes.
+    HammingNeighbors : Exact search of the codes.
 
     Notes
     -----

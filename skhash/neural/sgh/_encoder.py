@@ -99,8 +99,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Pairs to learn from: those passed to `fit`, if any, `GivenPairs`; rows whose
         class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     lr : float, default=0.01
         Step size. It needs no tuning to the unit of the data, which are standardized
         inside by their mean and one common scale.
@@ -121,17 +121,17 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         The optimizer: a class of `torch.optim` or its name in any case. A
         `functools.partial` of a class sets its parameters, but for the step size.
     callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        take part in nothing else: pairs that are trained on have none of them.
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter. These
+        rows take part in nothing else: pairs that are trained on have none of them.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
         Draws the start, the order of rows, the sampled bits and scales and the random
         iterate. The same seed on the same machine gives the same codes.
     verbose : bool or int, default=False
-        Whether to print a line each epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
@@ -142,7 +142,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     mean_ : ndarray of shape (n_features,), float64
         The mean of the training data.
     scale_ : float
-        Root of the mean variance of the columns, the unit inside.
+        Square root of the mean variance of the columns; training divides the data by
+        it.
     codebook_ : ndarray of shape (n_bits, n_features), float32
         The vector that each bit of value 1 adds: U in the data's unit, or 2 U for
         "pm1". The scales of columns are in it; latent ones are taken as 1.
@@ -172,14 +173,14 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
     StochasticAutoencoderHash : The same with other decoders, where it has no hidden
         layers.
     ITQHash : A rotation of principal components, without training.
-    HammingNeighbors : Searches the codes.
+    HammingNeighbors : Exact search of the codes.
 
     Notes
     -----
@@ -229,7 +230,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
         """Learn the hash functions.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------

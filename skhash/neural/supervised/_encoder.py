@@ -85,15 +85,15 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         any case. A `functools.partial` of a class sets its parameters, but for the step
         size.
     callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter.
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
         Draws the first weights, the order of rows, dropout and the draws of the loss.
     verbose : bool or int, default=False
-        Whether to print a line each epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
@@ -107,7 +107,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     mean_ : ndarray of shape (n_features,), or None for a data set
         The mean of the training data.
     scale_ : float
-        Root of the mean variance of the columns, the unit inside.
+        Square root of the mean variance of the columns; training divides the data by
+        it.
     quantization_error_ : float
         The mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
     intra_distance_, inter_distance_ : float
@@ -124,13 +125,13 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
     DualHashEncoder : This with the likelihood of pairs, and a penalty on the outputs.
     NeighborHash : Codes of near neighbours, also with labels.
-    HammingNeighbors : Searches the codes.
+    HammingNeighbors : Exact search of the codes.
 
     Examples
     --------
@@ -173,7 +174,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
@@ -382,7 +383,7 @@ class DualHashEncoder(SupervisedHash):
         any case. A `functools.partial` of a class sets its parameters, but for the step
         size.
     callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
         Share of the rows to compute ``valid_loss`` on, the likelihood alone, or a
         skorch splitter.
@@ -391,7 +392,7 @@ class DualHashEncoder(SupervisedHash):
     random_state : int, RandomState instance or None, default=None
         Draws the first weights, the order of rows, dropout and the draws of the loss.
     verbose : bool or int, default=False
-        Whether to print a line each epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
@@ -414,7 +415,8 @@ class DualHashEncoder(SupervisedHash):
     mean_ : ndarray of shape (n_features,), or None for a data set
         The mean of the training data.
     scale_ : float
-        Root of the mean variance of the columns, the unit inside.
+        Square root of the mean variance of the columns; training divides the data by
+        it.
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.
@@ -425,12 +427,12 @@ class DualHashEncoder(SupervisedHash):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
     SupervisedHash : The other losses of supervised hashing.
-    HammingNeighbors : Searches the codes.
+    HammingNeighbors : Exact search of the codes.
 
     References
     ----------
