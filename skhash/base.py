@@ -73,7 +73,7 @@ class BaseHasher(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Vectors, one per row.
         y : Ignored
             Not used, present for API consistency by convention.
 

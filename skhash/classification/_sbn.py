@@ -139,8 +139,8 @@ class SBNClassifier(
         How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
         60 % and again after 80 % of the epochs.
     optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
-        The optimizer: a class of `torch.optim` or its name in any case. A
-        `functools.partial` of a class sets its parameters, but for the step size.
+        Optimizer: a class of `torch.optim`, or its name in any case. To set its
+        parameters other than the step size, pass a `functools.partial` of the class.
     max_epochs : int, default=50
         Passes over the data.
     batch_size : int or "auto", default="auto"
@@ -302,7 +302,7 @@ class SBNClassifier(
         Raises
         ------
         ValueError
-            As `fit`, or if a parameter has changed that the first call built on.
+            As in `fit`, or if a parameter changed that was fixed by the first call.
         """
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:

@@ -80,7 +80,7 @@ class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
     intercept_ : ndarray of shape (n_bits,), float32
         b, for rows less the mean.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     codebook_ : ndarray of shape (n_bits, n_features), float32
         The vector that each bit adds to a decoded code.
     offset_ : ndarray of shape (n_features,), float64

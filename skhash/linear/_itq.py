@@ -38,7 +38,7 @@ class ITQHash(LinearLogitsMixin, BaseHasher):
     rotation_ : ndarray of shape (n_bits, n_bits), float64
         The learned rotation, orthogonal.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     intercept_ : ndarray of shape (n_bits,), float32
         Zeros.
     objective_ : ndarray of shape (n_iter_,), float64

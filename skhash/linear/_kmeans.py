@@ -70,7 +70,7 @@ class KMeansHash(LinearLogitsMixin, BaseHasher):
         Minus half the squared length of each centre: the nearest centre of a row has
         the largest ``(x - mean_) components_^T + intercept_``.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     subspace_bits_ : ndarray of shape (n_subspaces,), int64
         Bits of each subspace.
     objective_ : ndarray of shape (n_iter_, 2), float64

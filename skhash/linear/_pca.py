@@ -40,7 +40,7 @@ class PCAHash(LinearLogitsMixin, BaseHasher):
     components_ : ndarray of shape (n_bits, n_features), float32
         The principal axes, rotated if asked. Rows are orthonormal.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     intercept_ : ndarray of shape (n_bits,), float32
         Zeros.
     n_features_in_ : int

@@ -68,7 +68,7 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     anchors_ : ndarray of shape (n_anchors, n_features), float32
         The anchors, less `mean_`.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     gamma_ : float
         The inverse width of the kernel.
     n_features_in_ : int

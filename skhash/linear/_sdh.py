@@ -52,8 +52,8 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
     tol : float, default=1e-5
         Stop once an iteration lowers the objective by less than this share of it.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length. Applied in `transform` too, so
-        pass unnormalized rows.
+        Whether to scale vectors to unit length first. `transform` does the same, so
+        pass vectors as they are.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda" or "cuda:1". The kernel features, and "mps",
         which lacks float64, are computed on the CPU.

@@ -53,7 +53,7 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         Makes the phase 0 at the lower end of the axis. Logits are the cosines of
         ``(x - mean_) components_^T + intercept_``.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     modes_ : ndarray of shape (n_bits,), int64
         How often a bit changes along its axis: m.
     axes_ : ndarray of shape (n_bits,), int64

@@ -192,19 +192,19 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Vectors, one per row.
         y : Ignored
             Not used, present for API consistency by convention.
 
         Returns
         -------
         self : object
-            The encoder. If a later call raises, the encoder is as it was before.
+            The encoder. If a later call raises, the encoder is left as it was.
 
         Raises
         ------
         ValueError
-            As `fit`, or if a parameter has changed that the first call built on.
+            As in `fit`, or if a parameter changed that was fixed by the first call.
         """
         return self._partial_fit(X, y)
 
