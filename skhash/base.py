@@ -42,7 +42,7 @@ from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pa
 class BaseHasher(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
-    """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
+    """Base of all encoders: ``X -> logits -> bits``, where bit = 1 if logit > 0.
 
     A leaf writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`.
     The first two see rows of unit length where `normalize` asks for them.
@@ -85,8 +85,8 @@ class BaseHasher(
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, all its rows are equal, or the method cannot
-            make `n_bits` bits of it.
+            If `X` holds NaN or infinity, if all its rows are equal, or if the method
+            cannot make `n_bits` bits from it.
 
         Warns
         -----
@@ -118,8 +118,8 @@ class BaseHasher(
         Returns
         -------
         logits : ndarray of shape (n_samples, n_bits), float32
-            A bit is 1 where its logit is above 0. The distance from 0 says how sure
-            the bit is.
+            A bit is 1 if its logit is above 0. The further from 0, the more certain the
+            bit.
         """
         return self._encode(X, np.float32, self._n_features_out, np.asarray)
 
@@ -133,8 +133,8 @@ class BaseHasher(
         Returns
         -------
         bits : ndarray of shape (n_samples, n_bits), uint8
-            0 and 1. Memory beyond the result is bounded; rows are encoded in chunks,
-            and the result does not depend on the chunk.
+            Bits 0 and 1. Rows are encoded in chunks, so the extra memory is bounded;
+            the chunk size does not affect the result.
         """
         return self._encode(X, np.uint8, self._n_features_out, signs)
 
@@ -156,18 +156,19 @@ class BaseHasher(
         )
 
     def save(self, path) -> None:
-        """Write the fitted encoder to a directory of JSON and safetensors.
+        """Save the fitted encoder to a directory, as safetensors and JSON.
 
         Parameters
         ----------
         path : path-like
-            A new directory, or one that `save` wrote before, which is then replaced in
-            one step: a crash leaves the old or the new state, whole.
+            Directory to write to: a new one, or one that `save` wrote before. The
+            latter is replaced atomically: a crash leaves either the old or the new
+            state, complete.
 
         Raises
         ------
         FileExistsError
-            If something else is at `path`.
+            If `path` holds anything else.
 
         See Also
         --------

@@ -183,11 +183,10 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
     def partial_fit(self, X, y=None):
         """Train for one epoch on these rows, as one part of a stream.
 
-        The first call also builds the model, from its rows alone: let them be some
-        thousands, drawn at random. Later calls keep the optimizer's state; on an
-        encoder that was loaded from a file, or copied off an accelerator, the optimizer
-        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
-        call, and `max_epochs` is not used.
+        The first call also builds the model from its rows, so pass it some thousands of
+        rows drawn at random. Later calls keep the state of the optimizer, unless the
+        encoder was loaded from a file or copied off an accelerator. Only the parameters
+        `lr` and `batch_size` may change between calls; `max_epochs` is not used.
 
         Parameters
         ----------
@@ -264,14 +263,14 @@ def arrays_of(module) -> dict[str, np.ndarray]:
 
 
 class LinearSchedule(BaseEstimator):
-    """A weight that goes from `start` to `end` in `n_steps` steps and stays there.
+    """Weight that changes linearly from `start` to `end` over `n_steps` steps.
 
     Parameters
     ----------
     start, end : float
-        The weight before the first step, and from step `n_steps` on.
+        Weight before the first step, and after step `n_steps`.
     n_steps : int
-        Steps of the optimizer, that is batches, not epochs.
+        Number of optimizer steps, that is batches, not epochs.
 
     Examples
     --------

@@ -107,8 +107,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     lr : float, default=0.1
         Step size, in units of the spread of a logit. It depends neither on the scale of
         the data, which are standardised internally, nor on the width of the layers.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None
-        Schedule by which the step size decreases; by default "cosine".
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default="cosine"
+        Schedule by which the step size decreases. None keeps it constant.
     max_epochs : int or "auto", default="auto"
         Number of passes over the training rows. "auto" chooses 20 to 100, aiming at
         about 1500 steps.

@@ -22,17 +22,18 @@ STRANGERS = 30
 
 @with_parameters()
 class LatentScale(BaseEstimator):
-    """A latent scale z of each bit of each row (section E.1 of the supplement).
+    """Latent scale z of each bit of each row (section E.1 of the SGH supplement).
 
-    x is Gaussian around ``alpha + (h o z) U``. z has the prior ``N(1, std^2)``, which
-    the paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m linear in x and
-    the best v. The codebook decodes a code at the prior mean of its scales, 1; see
-    `SGHEncoder.inverse_transform`.
+    With it, x is Gaussian around ``alpha + (h o z) U``. z has the prior ``N(1,
+    std^2)``, which the paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m
+    linear in x and the optimal v. Codes are decoded at the prior mean of the scales, 1,
+    unless you pass scales to `SGHEncoder.inverse_transform`.
 
     Parameters
     ----------
     std : float, default=0.3
-        The prior standard deviation; towards 0 the model is that without scales.
+        Prior standard deviation. As it approaches 0, so does the model that without
+        scales.
 
     Examples
     --------
@@ -54,10 +55,10 @@ def resolve_scale(scale) -> LatentScale | None:
 
 
 class PairSource(BaseEstimator):
-    """Base of sources of pairs: which rows are similar, and how much they count.
+    """Base class of sources of pairs: which rows are similar, and how much pairs count.
 
-    A source reads the arguments of `fit`, and says which rows each row is fed with and
-    which pairs a batch makes up.
+    A source reads the arguments of `fit`, chooses which rows each row is batched with,
+    and defines the pairs of a batch.
     """
 
     weight: float
@@ -114,12 +115,12 @@ class PairSource(BaseEstimator):
 
 @with_parameters()
 class GivenPairs(PairSource):
-    """The pairs that `fit` is given, if any.
+    """The pairs that are passed to `fit`, if any.
 
     Parameters
     ----------
     weight : float, default=10.0
-        The weight nu of pairs.
+        Weight nu of the pairs in the loss.
 
     Examples
     --------
@@ -167,12 +168,12 @@ class GivenPairs(PairSource):
 
 @with_parameters()
 class LabelPairs(PairSource):
-    """Pairs of rows of known class in `y`: similar where it is the same.
+    """Pairs of rows with known classes in `y`: similar if the class is the same.
 
     Parameters
     ----------
     weight : float, default=10.0
-        The weight nu of pairs.
+        Weight nu of the pairs in the loss.
 
     Examples
     --------
@@ -219,18 +220,18 @@ class LabelPairs(PairSource):
 
 @with_parameters()
 class NeighborPairs(PairSource):
-    """Pairs of near neighbours, which are similar, and of other rows, which are not.
+    """Pairs of rows without labels: near neighbours are similar, other rows are not.
 
-    This needs no labels. In the mean over the pairs of a batch the similar ones have
-    the weight 1/31 in all and the others 30/31, however many there are of each.
+    In the mean over the pairs of a batch, the similar ones together have weight 1/31
+    and the others 30/31, regardless of how many there are of each.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        How many nearest rows are similar. They are found for at most 20,000 rows, among
-        all that are trained on, by at most 128 principal components.
+        Number of nearest rows that count as similar. They are found for at most 20,000
+        rows, among all training rows, by at most 128 principal components.
     weight : float, default=10.0
-        The weight nu of pairs.
+        Weight nu of the pairs in the loss.
 
     Examples
     --------
