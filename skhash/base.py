@@ -220,8 +220,8 @@ class BaseHasher(
             assert_all_finite(X, estimator_name=name, input_name="X")
             raise ValueError(
                 f"The largest magnitude in X is {max(X.max(), -X.min()):.3g}, which "
-                f"{name} cannot compute with. Look for wrong values in "
-                "X, or multiply all rows that are fitted and encoded by a constant."
+                f"{name} cannot compute with. Check X for wrong values, or multiply "
+                "all rows by a constant, in fit and transform."
             )
 
     def _prepare_all(self, X):
@@ -237,7 +237,7 @@ class BaseHasher(
         if (high - low).max() <= rounding:
             directions = ", of unit length," if self.normalize else ""
             raise ValueError(
-                f"All {X.shape[0]} rows of X{directions} are equal, and "
+                f"All {X.shape[0]} rows of X{directions} are equal, but "
                 f"{type(self).__name__} learns from how they differ. Check how X was "
                 "made."
             )
@@ -250,9 +250,9 @@ class BaseHasher(
         n_dead = np.count_nonzero(rarer <= len(rows) * DEAD_SHARE)
         if 2 * n_dead > len(counts):
             warnings.warn(
-                f"{n_dead} of {len(counts)} bits are the same for nearly all rows, and "
-                "tell nothing. Look in X for rows far from all others, to be removed "
-                "or clipped, for many equal rows, and for too little training.",
+                f"{n_dead} of {len(counts)} bits are the same for nearly all rows, so "
+                "they carry no information. Check X for outliers, which you can remove "
+                "or clip, and for many equal rows; or train for longer.",
                 stacklevel=6,
             )
 

@@ -135,7 +135,7 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", table, flags=re.ASCII):
         raise ValueError(
-            f"The name of a table has letters, digits and underscores, got {table!r}."
+            f"A table name must consist of letters, digits and _, got {table!r}."
         )
     packed, ids, _ = read_source(codes, ids)
     kind = "integer" if ids.dtype.kind in "iu" else "text"

@@ -96,8 +96,8 @@ def read_scoring(source, metric=None):
     decoder = index._store.decoder
     if decoder is None:
         raise ValueError(
-            f"This {type(source).__name__} has no decoder; one is in an "
-            "AsymmetricNeighbors that was fitted by fit(codes, decoder=...)."
+            f"This {type(source).__name__} has no decoder; pass an AsymmetricNeighbors "
+            "that was fitted with fit(codes, decoder=...)."
         )
     if metric not in (None, decoder.metric):
         raise ValueError(
@@ -123,8 +123,9 @@ def whole_ids(ids, engine):
     wrong = ids if ids.dtype.kind == "U" else ids[ids < 0]
     if len(wrong):
         raise ValueError(
-            f"{engine} has integer ids of at least 0 only, got {wrong[0].item()!r}; "
-            "export with ids=range(n) and keep your ids beside it."
+            f"{engine} supports only integer ids of at least 0, got "
+            f"{wrong[0].item()!r}; export with ids=range(n), and keep a table of your "
+            "own ids."
         )
     return ids
 

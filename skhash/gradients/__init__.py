@@ -110,7 +110,7 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
         raise TypeError(
             f"{parameter}={fresh!r} works on the layers of a stochastic binary "
             f"network, and {type(fresh).__name__} has no `surrogate` for the units "
-            "of one layer; take LocalExpectation ('local_expectation') or ZGR ('zgr')."
+            "of one layer; use LocalExpectation ('local_expectation') or ZGR ('zgr')."
         )
     return fresh
 
@@ -140,8 +140,8 @@ def resolve_network_gradient(gradient) -> NetworkGradient:
     fresh = _fresh(gradient, ALL_GRADIENTS, "gradient")
     if isinstance(fresh, Exact):
         raise TypeError(
-            f"{fresh!r} enumerates the states of one layer, and has no way through "
-            "the layers above; take ExactNetwork ('exact_network')."
+            f"{fresh!r} enumerates the states of a single layer, but here there are "
+            "layers above it; use ExactNetwork ('exact_network')."
         )
     if isinstance(fresh, LayerwiseGradient):
         return LayerwiseNetwork(require_layerwise(fresh, "A network"))
@@ -177,14 +177,14 @@ def require_layerwise(gradient, consumer) -> LayerwiseGradient:
     name = type(gradient).__name__
     if not isinstance(gradient, LayerwiseGradient):
         raise TypeError(
-            f"{consumer} backpropagates through its units, and {name} has no `sample` "
-            "to do that with; take a layer-wise estimator such as StraightThrough "
+            f"{consumer} backpropagates through its units, for which {name} has no "
+            "method `sample`; use a layer-wise estimator such as StraightThrough "
             "('st') or ZGR ('zgr')."
         )
     if gradient.needs_curvature:
         raise TypeError(
-            f"{consumer} backpropagates through its units, and `sample` of {name} "
-            "cannot correct for the curvature of a loss; take debias=None, or ZGR "
+            f"{consumer} backpropagates through its units, but `sample` of {name} "
+            "cannot correct for the curvature of a loss; use debias=None, or ZGR "
             "('zgr')."
         )
     return gradient

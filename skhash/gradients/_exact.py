@@ -42,9 +42,9 @@ class Exact(GradientEstimator):
         n_bits = logits.shape[-1]
         if n_bits > MAX_BITS:
             raise ValueError(
-                f"Exact enumerates 2**{n_bits} states of {n_bits} units, and at most "
-                f"those of {MAX_BITS}; take LocalExpectation or DisARM, which are "
-                "unbiased."
+                f"Exact would enumerate 2**{n_bits} states of {n_bits} units, but it "
+                f"is limited to {MAX_BITS} units; use LocalExpectation or DisARM, "
+                "which are unbiased too."
             )
         powers = 2 ** torch.arange(n_bits, device=logits.device)
 

@@ -39,15 +39,16 @@ class ExactNetwork(NetworkGradient):
     ):
         if n_samples > 1:
             raise ValueError(
-                f"ExactNetwork has the expected loss of one sample, and no bound of "
-                f"n_samples={n_samples}; take n_samples=1, or PSA ('psa')."
+                f"ExactNetwork computes the expected loss of one sample, not the bound "
+                f"of n_samples={n_samples}; use n_samples=1, or PSA ('psa')."
             )
         *layers, head = network.realize(generator)
         for layer in layers:
             if layer.norm is not None and layer.norm.training:
                 raise TypeError(
-                    "ExactNetwork cannot normalize by the statistics of a batch, since "
-                    "these are of drawn values; take network.eval(), or no batch norm."
+                    "ExactNetwork cannot normalize by batch statistics, since these "
+                    "depend on sampled values; call network.eval(), or use no batch "
+                    "norm."
                 )
         p = self._probabilities(layers[0], X)
         for layer in layers[1:]:
@@ -60,8 +61,8 @@ class ExactNetwork(NetworkGradient):
         logits = layer(x)
         if logits.shape[-1] > MAX_UNITS:
             raise ValueError(
-                f"A layer has {logits.shape[-1]} units, and ExactNetwork enumerates "
-                f"those of at most {MAX_UNITS}; take PSA ('psa')."
+                f"A layer has {logits.shape[-1]} units, but ExactNetwork is limited to "
+                f"{MAX_UNITS} units per layer; use PSA ('psa')."
             )
         cdf = layer.units.noise.cdf
         p = logits.new_ones(len(x), 1)

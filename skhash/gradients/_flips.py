@@ -108,8 +108,8 @@ class LocalExpectation(GradientEstimator):
             return torch.arange(n_bits, device=logits.device).expand(logits.shape)
         if self.n_flips > n_bits:
             raise ValueError(
-                f"n_flips={self.n_flips} of {n_bits} units; flip at most {n_bits}, or "
-                "all by n_flips=None."
+                f"n_flips={self.n_flips} is more than the {n_bits} units; flip at most "
+                f"{n_bits}, or set n_flips=None to flip all."
             )
         order = uniform_like(logits, generator).argsort(dim=-1)
         return order[..., : self.n_flips]

@@ -127,9 +127,9 @@ class LinearMap:
         """Raise a TypeError if a maximum pooling keeps the map from being linear."""
         if self.pool:
             raise TypeError(
-                f"A layer with pool={self.pool} is not linear in the units below, as "
-                "PSA, ADF and LocalReparam need it; take strides instead of pooling, "
-                "or a layer-wise estimator such as StraightThrough ('st')."
+                f"A layer with pool={self.pool} is not linear in the units below, "
+                "which PSA, ADF and LocalReparam require; use strides instead of "
+                "pooling, or a layer-wise estimator such as StraightThrough ('st')."
             )
 
     def scaled_weight(self):

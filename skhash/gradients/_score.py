@@ -82,8 +82,8 @@ class Reinforce(GradientEstimator):
             return signal - (self.baseline or 0.0)
         if self.baseline == "row" and rows is None:
             raise ValueError(
-                f"{type(self).__name__}(baseline='row') remembers a baseline for each "
-                "row of the data: pass rows, or take baseline='batch'."
+                f"{type(self).__name__}(baseline='row') keeps a baseline for each row "
+                "of the data; pass rows, or use baseline='batch'."
             )
         if self.baseline == "row":
             index, observed = rows.to(signal.device), signal

@@ -84,7 +84,7 @@ class StraightThrough(LayerwiseGradient):
         if curvature is None:
             raise ValueError(
                 f"debias={self.debias!r} needs half the second derivative of the loss "
-                "in each unit: pass curvature, or take debias=None."
+                "in each unit; pass curvature, or use debias=None."
             )
         zero = curvature * (values - units.low) * (values - units.high)
         return losses - zero.sum(dim=-1)

@@ -55,8 +55,8 @@ class SupervisedLoss(BaseEstimator):
     def of_batch(self, logits, labels) -> torch.Tensor:
         """Return the loss of a batch, a scalar, as `Objective.forward` does."""
         raise NotImplementedError(
-            f"{type(self).__name__} has to have a method of_batch(logits, labels), or "
-            "objective(training) where a fit remembers something."
+            f"{type(self).__name__} must define of_batch(logits, labels), or "
+            "objective(training) if it keeps a state during the fit."
         )
 
     def objective(self, training: Training) -> "Objective":

@@ -126,9 +126,9 @@ def mean_average_precision_score(
     """
     if normalize == "retrieved" and ties == "expected" and k is not None:
         raise ValueError(
-            'normalize="retrieved" divides by the hits among the best k, which are '
-            'random under ties="expected"; use ties="index" (what published code '
-            'does), or normalize="min".'
+            'normalize="retrieved" divides by the hits among the best k, whose number '
+            'is random with ties="expected"; use ties="index", as published code does, '
+            'or normalize="min".'
         )
 
     def average_precision(relevant, hits, precisions, cuts):
@@ -409,6 +409,7 @@ def _gains(gain: str, levels: int) -> np.ndarray:
         return shared
     if levels > 512:
         raise ValueError(
-            f"{levels - 1} shared labels are too many for 2^c - 1; use gain='linear'."
+            f"Rows share {levels - 1} labels, too many for the gain 2^c - 1; use "
+            "gain='linear'."
         )
     return np.exp2(shared) - 1

@@ -82,8 +82,8 @@ def true_neighbors(
     exclude_self = exclude_self or X_database is None
     if queries.shape[1] != database.shape[1]:
         raise ValueError(
-            f"X_query has {queries.shape[1]} features and X_database "
-            f"{database.shape[1]}."
+            f"X_query has {queries.shape[1]} features, but X_database has "
+            f"{database.shape[1]}; both must have the same columns."
         )
     if exclude_self and queries.shape[0] != database.shape[0]:
         raise ValueError(
@@ -203,21 +203,21 @@ def _check_truth(truth, ranking) -> np.ndarray:
     if len(truth) != ranking.n_queries:
         raise ValueError(
             f"true_neighbors_indices have {len(truth)} rows for {ranking.n_queries} "
-            "query_codes; there must be one row for each query."
+            "query_codes; give one row per query."
         )
     n_database = ranking.database.shape[1]
     wrong = (truth < 0) | (truth >= n_database)
     if wrong.any():
         raise ValueError(
-            f"true_neighbors_indices hold {truth[wrong][0]}, which is no position in a "
-            f"database of {n_database} codes. Was the truth made for another database?"
+            f"true_neighbors_indices hold {truth[wrong][0]}, which is not a position "
+            f"in a database of {n_database} codes. Was it made for another database?"
         )
     truth = np.sort(truth.astype(np.int64), axis=1)
     twice = (truth[:, 1:] == truth[:, :-1]).any(axis=1)
     if twice.any():
         raise ValueError(
             f"Row {np.flatnonzero(twice)[0]} of true_neighbors_indices holds an index "
-            "twice."
+            "twice; the indices in a row must differ."
         )
     is_self = truth == np.arange(len(truth))[:, None]
     if ranking.exclude_self and is_self.any():

@@ -99,8 +99,8 @@ class RetrievalScorer(_Scorer):
         """
         if y is None:
             raise ValueError(
-                f"{self!r} needs labels, but y is None. Without labels score against "
-                "float neighbours: make_neighbor_recall_scorer()."
+                f"{self!r} needs labels, but y is None. To score without labels, "
+                "against float neighbours, use make_neighbor_recall_scorer()."
             )
         parts = take_apart(estimator)
         asked = self._score_func, self._kwargs
@@ -162,9 +162,9 @@ class NeighborRecallScorer(_Scorer):
         parts = take_apart(estimator)
         if parts.encoder is None:
             raise TypeError(
-                f"{self!r} needs an encoder, but {type(estimator).__name__} has "
-                "codes and no vectors. Score a Pipeline of an encoder and the "
-                "index, or codes and labels with make_retrieval_scorer."
+                f"{self!r} needs an encoder, but {type(estimator).__name__} has only "
+                "codes. Score a Pipeline of an encoder and the index, or score codes "
+                "against labels with make_retrieval_scorer."
             )
         as_given = is_numeric(X) or parts.before is None
         vectors = X if as_given else parts.before.transform(X)
@@ -251,14 +251,14 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
         raise TypeError(f"score_func must be callable, got {score_func!r}.")
     if score_func in _USE_INSTEAD:
         raise TypeError(
-            f"{score_func.__name__} does not make one number of codes and labels; use "
-            f"{_USE_INSTEAD[score_func]}."
+            f"{score_func.__name__} does not return one number for codes and labels; "
+            f"use {_USE_INSTEAD[score_func]}."
         )
     taken = sorted(_SET_BY_SCORER & kwargs.keys())
     if taken:
-        raise ValueError(f"{taken} are set by the scorer; leave them out.")
+        raise ValueError(f"The scorer itself sets {taken}; leave them out.")
     if np.ndim(kwargs.get("k")):
-        raise ValueError(f"A score is one number, so k must be one, got {kwargs['k']}.")
+        raise ValueError(f"A scorer needs a single number k, got k={kwargs['k']}.")
     return RetrievalScorer(score_func, kwargs)
 
 

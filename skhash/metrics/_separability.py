@@ -79,7 +79,7 @@ def class_distances(
     if (database_codes is None) != (database_labels is None):
         missing = "codes" if database_codes is None else "labels"
         raise ValueError(
-            f"database_{missing} are None; give both database_codes and "
+            f"database_{missing} are missing; give both database_codes and "
             "database_labels, or neither."
         )
     alone = database_codes is None

@@ -285,8 +285,8 @@ class BinaryConv2d(_Layer):
         if min(size) < 1:
             raise ValueError(
                 f"A kernel of {kernel_size} with padding={padding} and pool={pool} "
-                f"leaves nothing of input_shape={tuple(input_shape)}; take a smaller "
-                "kernel, or more padding."
+                f"leaves nothing of input_shape={tuple(input_shape)}; use a smaller "
+                "kernel or more padding."
             )
         self.output_shape = (n_channels, *size)
         self.n_inputs = math.prod(input_shape)
@@ -328,8 +328,8 @@ class StochasticBinaryNetwork(nn.Module):
         for below, above in zip(layers, [*layers[1:], head], strict=True):
             if below.n_outputs != above.n_inputs:
                 raise ValueError(
-                    f"A layer of {below.n_outputs} units is followed by one that reads "
-                    f"{above.n_inputs}; the two must be equal."
+                    f"A layer of {below.n_outputs} units is followed by one that takes "
+                    f"{above.n_inputs} inputs; the two numbers must be equal."
                 )
 
     def description(self) -> list[dict]:
@@ -444,7 +444,8 @@ def _rebuild(own_noise, generator, layer, noise, scale, **arguments):
         own_noise = NOISES[noise](scale=scale)
     elif type(own_noise).__name__ != noise:
         raise ValueError(
-            f"The noise {noise} of the network is none of skhash.noise, and not part "
-            "of what was saved. Set the parameter noise to it."
+            f"The noise {noise} of the network is not from skhash.noise, so it was not "
+            "saved. Set the parameter noise to the object that the network was fitted "
+            "with."
         )
     return LAYERS[layer](noise=own_noise, generator=generator, **arguments)

@@ -125,18 +125,18 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
         manifest, arrays = tensors.read(path / FILE, mmap)
         if manifest.get("format") is None:
             raise ValueError(
-                "It was saved by a version of skhash from before format 1, which was "
-                "never released; fit it again and save it."
+                "It was saved by an unreleased version of skhash, from before format "
+                "1; fit it again and save it."
             )
         if manifest["format"] != FORMAT:
             raise ValueError(
-                f"It has format {manifest['format']} of skhash "
-                f"{manifest['skhash_version']}, and this one reads {FORMAT}; update "
-                "skhash, or save it again by this version."
+                f"It has format {manifest['format']}, from skhash "
+                f"{manifest['skhash_version']}, but this version reads format "
+                f"{FORMAT}; update skhash, or save it again with this version."
             )
         if cls is not None and manifest["class"] != state.class_name(cls):
             raise ValueError(
-                f"It holds a {manifest['class']} and no {state.class_name(cls)}; load "
-                "it by skhash.load."
+                f"It holds a {manifest['class']} and not a {state.class_name(cls)}; "
+                "load it with skhash.load."
             )
         return state.restored(manifest, arrays, verify=verify)

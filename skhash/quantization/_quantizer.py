@@ -341,7 +341,7 @@ class AdditiveQuantizer(
         of_bytes = self.block_bits_ > 1 and self.n_bits_ % 8 == 0
         if not of_bytes or self.n_parts_ > len(self.entries_):
             about = f"{self.n_bits_} bits in {self.n_parts_} parts"
-            raise ValueError(f"Codes of {about} are no bytes of a quantizer.")
+            raise ValueError(f"Codes of {about} are not those of a quantizer.")
 
     @property
     def _n_features_out(self):
@@ -371,9 +371,9 @@ def choose_blocks(n_bytes, shape) -> tuple[int, int]:
             return block_bits, n_parts
     most = min(n_columns * MAX_ENTRIES, MAX_NUMBERS // n_columns) // count_entries(8, 4)
     raise ValueError(
-        f"n_bytes={n_bytes} is too much for n_features={n_columns}, with which codes "
-        f"have at most {most} bytes. Lower n_bytes, or reduce wide rows before, by PCA "
-        "or TruncatedSVD."
+        f"n_bytes={n_bytes} is too much for n_features={n_columns}, for which codes "
+        f"can have at most {most} bytes. Lower n_bytes, or reduce the columns of wide "
+        "rows first, with PCA or TruncatedSVD."
     )
 
 

@@ -141,8 +141,8 @@ class TrainedMixin:
             )
         except (KeyError, RuntimeError) as error:
             raise ValueError(
-                f"The parameters of this {type(self).__name__} make another network "
-                f"than it was fitted with: {error}"
+                f"The parameters of this {type(self).__name__} do not match the "
+                f"network that it was fitted with: {error}"
             ) from error
         return module
 
@@ -212,8 +212,8 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         first = not self.__sklearn_is_fitted__()
         if not first and self.n_bits != self._n_features_out:
             raise ValueError(
-                f"n_bits={self.n_bits}, but the codes that were learned have "
-                f"{self._n_features_out} bits; set it back, or fit anew."
+                f"n_bits={self.n_bits}, but this encoder was fitted for codes of "
+                f"{self._n_features_out} bits; set n_bits back, or fit again."
             )
         X = self._prepare(self._validate(X, reset=first))
         if first:

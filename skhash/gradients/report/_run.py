@@ -194,12 +194,12 @@ def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradi
         labels = list(map(str, estimators))
         if len({*labels}) < len(labels):
             raise ValueError(
-                f"estimators has some more than once, of {', '.join(labels)}: give a "
+                f"estimators names one more than once: {', '.join(labels)}. Give a "
                 "dict from labels to estimators."
             )
         estimators = dict(zip(labels, estimators, strict=True))
     if not estimators:
-        raise ValueError("estimators is empty: give at least one, such as ['st'].")
+        raise ValueError("estimators is empty; give at least one, such as ['st'].")
     return {str(label): resolve(each) for label, each in estimators.items()}
 
 
