@@ -81,7 +81,7 @@ def check_bits(bits) -> np.ndarray:
     if bits.ndim != 2 or bits.shape[1] == 0:
         raise ValueError(
             "Codes must have shape (n_codes, n_bits) with n_bits >= 1, got an array of "
-            f"shape {bits.shape}. A single code is a row: codes.reshape(1, -1)."
+            f"shape {bits.shape}. Pass a single code as codes.reshape(1, -1)."
         )
     if bits.dtype != bool:
         if bits.dtype.kind not in "iuf":
@@ -92,8 +92,8 @@ def check_bits(bits) -> np.ndarray:
             if wrong.any():
                 raise ValueError(
                     f"Codes must hold 0 and 1 only, got {block[wrong][0]!s}. Encode "
-                    "vectors first; for packed bytes use packed=True or unpack_bits; "
-                    "for -1/+1 use signs_to_bits."
+                    "vectors first. For packed bytes set packed=True or use "
+                    "unpack_bits; for -1/+1 use signs_to_bits."
                 )
     return np.ascontiguousarray(bits, dtype=np.uint8)
 
@@ -128,13 +128,14 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     packed = as_array(packed)
     if packed.dtype != np.uint8:
         raise ValueError(
-            f"Packed codes must have dtype uint8, got {packed.dtype}. Of words, pass "
-            "the bytes: codes.view(np.uint8); of bytes, codes.astype(np.uint8)."
+            f"Packed codes must have dtype uint8, got {packed.dtype}. Convert words "
+            "with codes.view(np.uint8), and bytes of another type with "
+            "codes.astype(np.uint8)."
         )
     if packed.ndim != 2 or packed.shape[1] == 0:
         raise ValueError(
             "Packed codes must have shape (n_codes, n_bytes) with n_bytes >= 1, got "
-            f"{packed.shape}. A single code is a row: packed.reshape(1, -1)."
+            f"{packed.shape}. Pass a single code as packed.reshape(1, -1)."
         )
     if n_bits is not None:
         if packed.shape[1] != packed_width(n_bits):
@@ -146,7 +147,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
         if padding and (packed[:, -1] & ((1 << padding) - 1)).any():
             raise ValueError(
                 f"The last {padding} bit(s) of the last byte must be 0 in packed codes "
-                f"of {n_bits} bits. numpy.packbits(..., bitorder='big') leaves them 0."
+                f"of {n_bits} bits; pack with numpy.packbits(..., bitorder='big')."
             )
     return np.ascontiguousarray(packed)
 
@@ -246,7 +247,7 @@ def from_hex(strings) -> np.ndarray:
     """
     given = as_array(strings, dtype=object)
     if given.ndim != 1:
-        raise ValueError(f"Hex strings are a list, got shape {given.shape}.")
+        raise ValueError(f"Hex strings must be a list, got shape {given.shape}.")
     texts = [str(s).lower().removeprefix("0x") for s in given]
     n_digits = len(texts[0]) if texts else 2
     are_right = [
@@ -256,7 +257,7 @@ def from_hex(strings) -> np.ndarray:
     if not all(are_right):
         place = are_right.index(False)
         raise ValueError(
-            f"Each string must hold hexadecimal digits, {n_digits} as the first does; "
+            f"Each string must hold {n_digits} hexadecimal digits, as the first does; "
             f"got {given[place]!r} at position {place}."
         )
     padding = "0" * (n_digits % 2)
@@ -324,7 +325,7 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
     n, n_bytes = packed.shape
     if 8 * n_bytes > MAX_BITS:
         raise ValueError(
-            f"Codes of {8 * n_bytes} bits are too long; they may have {MAX_BITS}."
+            f"Codes of {8 * n_bytes} bits are too long; the maximum is {MAX_BITS}."
         )
     n_words = -(-n_bytes // 8)
     if n_bytes == 8 * n_words and packed.flags.c_contiguous:
@@ -361,8 +362,8 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     """
     if np.dtype(dtype).kind not in "if":
         raise ValueError(
-            f"dtype must hold -1, got {np.dtype(dtype)}; take a signed integer or a "
-            "float."
+            f"dtype must be able to hold -1, got {np.dtype(dtype)}; use a signed "
+            "integer or a float."
         )
     return check_bits(bits).astype(dtype) * 2 - 1
 
@@ -465,7 +466,7 @@ def _count_ones(packed_a, packed_b, combine) -> np.ndarray:
     if packed_a.shape[1] != packed_b.shape[1]:
         raise ValueError(
             f"Codes of {packed_a.shape[1]} bytes and of {packed_b.shape[1]} bytes "
-            "cannot be compared."
+            "cannot be compared; both must have the same length."
         )
     a, b = packed_to_words(packed_a), packed_to_words(packed_b)
     counts = np.empty((len(a), len(b)), dtype=np.int32)

@@ -44,9 +44,9 @@ def check_growth(n_vectors, n_database, n_found) -> None:
     least = round(n_found / (HELD_OUT * min(SHARES)))
     if n_vectors is not None and n_database < least:
         raise ValueError(
-            f"{n_vectors=} needs at least {least:,} vectors besides the queries, for "
-            f"{n_found} to be found in parts of a fifth of them; there are "
-            f"{n_database:,}. Lower rerank, or audit more vectors."
+            f"{n_vectors=} needs at least {least:,} vectors besides the queries, so "
+            f"that {n_found} can be found among parts of a fifth of them; there are "
+            f"only {n_database:,}. Lower rerank, or audit more vectors."
         )
 
 

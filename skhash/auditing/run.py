@@ -302,13 +302,13 @@ def _check_choices(methods, n_bits) -> tuple[list[str], list[int]]:
     known = [*METHODS, *PEERS]
     if not set(methods) <= {*known} or not set(methods) & METHODS.keys():
         raise ValueError(
-            f"methods must be some of {', '.join(known)}, with one at least of the "
-            f"first {len(METHODS)}; got {list(methods)}."
+            f"methods must be among {', '.join(known)}, with at least one of the first "
+            f"{len(METHODS)}, got {list(methods)}."
         )
     are_lengths = [isinstance(n, Integral) and 1 <= n <= MAX_BITS for n in n_bits]
     if not are_lengths or not all(are_lengths):
         raise ValueError(
-            f"n_bits must be integers from 1 to {MAX_BITS}, at least one, got "
+            f"n_bits must be one or more integers from 1 to {MAX_BITS}, got "
             f"{list(n_bits)}."
         )
     return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]

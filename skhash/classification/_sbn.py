@@ -336,18 +336,18 @@ class SBNClassifier(
         """
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
-            raise ValueError("The first call of partial_fit needs classes=.")
+            raise ValueError("Pass classes= in the first call of partial_fit.")
         if first and self.init == "real":
             raise ValueError(
-                "init='real' trains on all rows before: call fit first, or take "
-                "init='whiten'."
+                "init='real' first trains another network on all rows; call fit before "
+                "partial_fit, or use init='whiten'."
             )
         X, y, weights = self._validate(X, y, sample_weight, reset=first)
         known = self.classes_ if classes is None else encoded_targets(classes, self)[0]
         if not first and not np.array_equal(known, self.classes_):
             raise ValueError(
                 f"classes={known.tolist()} differ from those of the first call, "
-                f"{self.classes_.tolist()}."
+                f"{self.classes_.tolist()}; pass the same or none."
             )
         self._resume(X, Targets(positions(y, known), weights, known))
         if first:
@@ -602,8 +602,8 @@ class SBNClassifier(
             )
         if not weights.is_real and len(network.layers) == 1:
             raise ValueError(
-                f"weights={self.weights!r} are between layers of units, and the "
-                "network has one layer; give hidden_layer_sizes two sizes or more."
+                f"weights={self.weights!r} apply between hidden layers, but the "
+                "network has only one; give hidden_layer_sizes at least two sizes."
             )
         return network
 
@@ -613,8 +613,8 @@ class SBNClassifier(
         if len(shape) != 3 or math.prod(shape) != n_features:
             raise ValueError(
                 f"{reader}={getattr(self, reader)!r} needs input_shape=(channels, "
-                f"height, width) with {n_features} values in all, one for "
-                f"each feature, and it is {self.input_shape}."
+                f"height, width) with {n_features} values in all, one for each column "
+                f"of X, got {self.input_shape}."
             )
         return shape
 
@@ -626,12 +626,12 @@ class SBNClassifier(
         given = getattr(self.optimizer, "name", self.optimizer)
         if weights.optimizer not in (None, given):
             raise ValueError(
-                f"weights={self.weights!r} takes steps of "
-                f"optimizer={weights.optimizer!r}, not of {self.optimizer!r}."
+                f"weights={self.weights!r} needs optimizer={weights.optimizer!r}, got "
+                f"{self.optimizer!r}."
             )
         if not weights.is_real and not self.batch_norm:
             raise ValueError(
-                f"weights={self.weights!r} cannot be scaled, and need batch_norm=True."
+                f"weights={self.weights!r} cannot be scaled, so set batch_norm=True."
             )
         return weights
 
@@ -670,7 +670,7 @@ class SBNClassifier(
         The module is made anew of the fitted arrays and the present parameters.
         """
         if y is None:
-            raise ValueError("The loss of a classifier needs y=, the classes of rows.")
+            raise ValueError("The loss of a classifier needs classes; pass them as y=.")
         X = self._validate_fitted(X)
         module = self._restored()
         codes = positions(as_array(y), self.classes_)

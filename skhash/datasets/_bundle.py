@@ -69,7 +69,7 @@ query=(1, 4))
     def __post_init__(self):
         if self.metric not in METRICS:
             raise ValueError(
-                f"{self.name}: metric must be one of {', '.join(METRICS)}; got "
+                f"{self.name}: metric must be one of {', '.join(METRICS)}, got "
                 f"{self.metric!r}."
             )
         for part in ("train", "database", "query"):
@@ -90,9 +90,9 @@ query=(1, 4))
         n_labels = X.shape[0] if labels is None else labels.shape[0]
         if X.shape[1:] != self.database.shape[1:] or n_labels != X.shape[0]:
             raise ValueError(
-                f"{self.name}: {part} has shape {X.shape} and {n_labels} labels, and "
-                f"database has shape {self.database.shape}; rows of one shape have "
-                "one label each."
+                f"{self.name}: {part} has shape {X.shape} and {n_labels} labels, but "
+                f"database has shape {self.database.shape}; rows must have equal "
+                "lengths and one label each."
             )
 
     def _check_neighbors(self) -> None:
@@ -111,6 +111,6 @@ query=(1, 4))
             )
         if distances is not None and distances.shape != np.shape(near):
             raise ValueError(
-                f"{self.name}: true_distances has shape {distances.shape} and "
-                f"true_neighbors {np.shape(near)}; they must be equal."
+                f"{self.name}: true_distances has shape {distances.shape}, but "
+                f"true_neighbors has {np.shape(near)}; the shapes must be equal."
             )

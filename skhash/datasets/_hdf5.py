@@ -59,8 +59,8 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     arrays, distance = read_hdf5(path, ("train", "test"), ("neighbors", "distances"))
     if not isinstance(distance, str) or distance not in ANN_METRICS:
         raise ValueError(
-            f"{path}: the attribute 'distance' is {distance!r}; files with "
-            f"{', '.join(ANN_METRICS)} are read."
+            f"{path}: the attribute 'distance' is {distance!r}, but only "
+            f"{', '.join(ANN_METRICS)} are supported."
         )
     return RetrievalData(
         name=Path(path).name,
@@ -113,7 +113,7 @@ def _read_dataset(dataset, mmap) -> np.ndarray:
     if dataset.external or dataset.is_virtual:
         raise ValueError(f"{name} lies in other files, which are not read; copy it")
     if dataset.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {dataset.dtype}, which is no number")
+        raise ValueError(f"{name} has dtype {dataset.dtype}, which is not numeric")
     if dataset.fletcher32 and _smallest_chunk(dataset) < CHECKSUM_BYTES:
         raise ValueError(f"{name} has a chunk that is smaller than its checksum")
     held = dataset.id.get_storage_size()

@@ -82,22 +82,22 @@ def open_vectors(
     if suffix in (".pt", ".pth"):
         file, other = str(path), str(Path(path).with_suffix(".npy"))
         raise ValueError(
-            f"{path} is a pickle of torch, which can run code. Convert it: np.save("
+            f"{path} is a torch pickle, which can run code. Convert it: np.save("
             f"{other!r}, torch.load({file!r}, weights_only=True).float().numpy())"
         )
     if suffix not in OPENERS:
         raise ValueError(
-            f"{path} has the suffix {suffix!r}, which is not known. Vectors are read "
-            f"from {FORMATS}."
+            f"{path} has the unknown suffix {suffix!r}. Supported formats are "
+            f"{FORMATS}."
         )
     name = column if name is None else name
     if name is not None and suffix not in NAMED:
-        raise ValueError(f"{path} has no arrays or columns with names such as {name}.")
+        raise ValueError(f"{path} has no named arrays or columns, such as {name}.")
     X = OPENERS[suffix](path, name, keep_ids)
     if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "fiub":
         raise ValueError(
             f"{path} holds an array of shape {X.shape} and dtype {X.dtype}; vectors "
-            "are a matrix of real numbers, one a row, that is not empty."
+            "must be a matrix of real numbers that is not empty, one vector per row."
         )
     return X if mmap or not isinstance(X, np.memmap) else np.array(X)
 

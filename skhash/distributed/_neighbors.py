@@ -148,8 +148,8 @@ class ShardedNeighbors(BaseEstimator):
         most = self.starts_[-1] if radius is None else np.inf
         if not isinstance(k, Integral) or not 1 <= k <= most:
             raise ValueError(
-                f"n_neighbors={k!r} neighbours were asked for, and there are "
-                f"{self.starts_[-1]} codes; ask for 1 to so many."
+                f"n_neighbors={k!r} is not from 1 to {self.starts_[-1]}, the number of "
+                "codes."
             )
         search = dask.delayed(_nearest, pure=True)
         merge = dask.delayed(_merge, pure=True)
@@ -209,7 +209,7 @@ def _read_blocks(X):
         X = X.rechunk({1: -1})
         if np.isnan(X.chunks[0]).any():
             raise ValueError(
-                "The lengths of the blocks are unknown; call X.compute_chunk_sizes()."
+                "The block lengths of X are unknown; call X.compute_chunk_sizes()."
             )
         blocks = X.to_delayed().ravel().tolist()
         return blocks, [(rows, X.shape[1]) for rows in X.chunks[0]]
@@ -225,11 +225,11 @@ def _open(block):
 def _check_shapes(shapes):
     if {len(shape) for shape in shapes} != {2} or len({s[1] for s in shapes}) > 1:
         raise ValueError(
-            "Blocks of codes have two axes and the same width, got the shapes "
+            "Blocks of codes must have two axes and equal widths, got the shapes "
             f"{shapes}."
         )
     if not any(rows for rows, _ in shapes):
-        raise ValueError("There are no codes: none of the blocks has a row.")
+        raise ValueError("There are no codes; pass at least one block with a row.")
 
 
 def _make_shard(block, packed, n_jobs):

@@ -103,8 +103,8 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         low, high = ends.astype(np.float64)
         if not (high > low).any():
             raise ValueError(
-                f"Nearly all {X.shape[0]} rows of X are equal: without a share of trim="
-                f"{self.trim} at each end, no axis is left with two values. Use trim=0."
+                f"Nearly all {X.shape[0]} rows of X are equal: after trimming a share "
+                f"of trim={self.trim} at each end, no axis has two values. Use trim=0."
             )
         self.axes_, self.modes_ = smoothest_modes(high - low, self.n_bits)
         frequencies = np.pi * self.modes_ / (high - low)[self.axes_]

@@ -201,8 +201,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             return self.fit(X, y, decoder=decoder, errors=errors, ids=ids)
         if decoder is not None:
             raise ValueError(
-                "decoder is set by fit, or by the first partial_fit, for all "
-                "codes; leave it out here."
+                "decoder is set by fit, or by the first partial_fit, for all codes; "
+                "leave it out here."
             )
         return self._add(X, y, ids, errors=errors)
 
@@ -360,7 +360,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             return None
         if not decoder.has_numbers:
             raise ValueError(
-                "errors are for distances and angles; leave them out with "
+                "errors apply to distances and angles only; leave them out with "
                 f"metric={decoder.metric!r}."
             )
         kinds = {"ensure_2d": False, "ensure_all_finite": not decoder.by_angle}
@@ -368,8 +368,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         check_consistent_length(X, errors)
         if errors.ndim != 1 or not errors.min() >= 0:
             raise ValueError(
-                "errors must be squared distances, of shape (n_samples,) and not below "
-                f"0, got shape {errors.shape} and a least of {errors.min()}."
+                "errors must be squared distances, of shape (n_samples,) and at least "
+                f"0, got shape {errors.shape} and a minimum of {errors.min()}."
             )
         return errors if decoder.by_angle else ERROR_WEIGHT * errors
 
@@ -384,7 +384,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         if self.has_errors_ != (errors is not None):
             has = "errors" if self.has_errors_ else "no errors"
             raise ValueError(
-                f"The codes before have {has}; give errors to fit and to every "
+                f"The codes in the index have {has}; give errors to fit and to every "
                 "partial_fit, or to none of them."
             )
         added = self._read_errors(X, errors, self._fitted_store().decoder)
@@ -394,8 +394,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         decoder = store.decoder
         if decoder.metric != self.metric:
             raise ValueError(
-                f"metric={self.metric!r}, but the decoder was set for "
-                f"{decoder.metric!r}; fit again."
+                f"metric={self.metric!r}, but the index was fitted with "
+                f"metric={decoder.metric!r}; set it back, or fit again."
             )
         scorer = self._make_scorer(store)
         if scorer.wants_lists():

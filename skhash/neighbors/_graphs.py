@@ -107,7 +107,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 def check_graph_question(question):
     """Raise ``TypeError`` for options of a search that a graph cannot have."""
     for name in question.keys() & {"return_distance", "return_ids"}:
-        raise TypeError(f"A graph holds distances by position; leave {name} out.")
+        raise TypeError(f"A graph holds distances by position; leave out {name}.")
 
 
 def as_graph(distances, positions, n_samples, mode):

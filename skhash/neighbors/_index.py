@@ -60,8 +60,8 @@ class BaseIndex(BaseEstimator):
         store = self._fitted_store()
         if replaces and (ids is None or store["ids"] is None):
             raise ValueError(
-                "replace finds codes by their ids: give ids here, and to fit and every "
-                "partial_fit before."
+                "replace finds codes by their ids; pass ids here, and to fit and every "
+                "partial_fit."
             )
         packed = self._read_more_codes(X, store)
         columns = {"y": read_labels(X, y), "ids": read_ids(ids, X), "vectors": vectors}
@@ -323,8 +323,8 @@ class BaseIndex(BaseEstimator):
         # Kernels rely on the width.
         if packed.shape[1] != store.n_bytes:
             raise ValueError(
-                f"packed={self.packed} reads these codes as {packed.shape[1]} bytes, "
-                f"and those of the index have {store.n_bytes}; set packed back to what "
+                f"With packed={self.packed} these codes have {packed.shape[1]} bytes, "
+                f"but those of the index have {store.n_bytes}; set packed back to what "
                 "it was in fit, or fit again."
             )
         return packed
@@ -369,7 +369,7 @@ class BaseIndex(BaseEstimator):
         column = self._store[name]
         if column is None:
             raise AttributeError(
-                f"This {type(self).__name__} has no {name}_; it was fitted without."
+                f"This {type(self).__name__} has no {name}_: it was fitted without any."
             )
         return column
 
@@ -427,7 +427,7 @@ def score_search(search, index, X, y, most=None):
 def _labelled_store(index):
     if index._store["y"] is None:
         raise ValueError(
-            f"score needs the labels of the fitted codes, and this "
-            f"{type(index).__name__} was fitted without any; fit it by fit(codes, y)."
+            f"score needs the labels of the fitted codes, but this "
+            f"{type(index).__name__} was fitted without any; call fit(codes, y)."
         )
     return index._store

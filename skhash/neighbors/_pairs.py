@@ -231,8 +231,8 @@ def _best(groups, priority):
     priority = as_array(priority)
     if priority.shape != groups.shape or (priority != priority).any():
         raise ValueError(
-            f"priority must be {len(groups)} values without NaN, one a code, got shape "
-            f"{priority.shape}."
+            f"priority must hold one value per code, {len(groups)} in all, and no NaN; "
+            f"got shape {priority.shape}."
         )
     ranks = np.unique(priority, return_inverse=True)[1]
     order = np.lexsort((-ranks, groups))
@@ -267,8 +267,9 @@ def _read_hashes(hashes):
         hashes = [f"{one:0{2 * n_bytes}x}" for one in integers]
     elif not all(isinstance(one, str) for one in hashes):
         raise ValueError(
-            "Hashes are hex strings of one length, or integers of at least 0, got "
-            f"{hashes[:2]}...; of signed 64-bit integers pass hashes.view(np.uint64)."
+            "Hashes must be hex strings of one length, or integers of at least 0, got "
+            f"{hashes[:2]}...; convert signed 64-bit integers with "
+            "hashes.view(np.uint64)."
         )
     return from_hex(hashes)
 

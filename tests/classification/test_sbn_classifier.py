@@ -547,7 +547,7 @@ def test_wrong_targets_are_named():
     X, y = blobs()
     with pytest.raises(TypeError, match="Linear"):
         small(architecture=torch.nn.Linear).fit(X, y)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         small().fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="1d array"):
         small().fit(X, np.eye(3, dtype=int)[y])

@@ -300,7 +300,7 @@ CODES = [[0, 1], [1, 1]]
 BAD = [
     (([[0, 1, 1]], CODES, [1], [1, 2]), {}, "3 bits, but database_codes have 2"),
     (([[0, 9]], CODES, [1], [1, 2]), {}, "got 9"),
-    (([0, 1], CODES, [1], [1, 2]), {}, "^query_codes .* A single code is a row"),
+    (([0, 1], CODES, [1], [1, 2]), {}, "^query_codes .* Pass a single code as one row"),
     (([1], [1, 2], CODES[:1], CODES), {}, "pass codes before labels"),
     ((CODES, [1, 2], CODES, CODES), {}, "^database_codes"),
     ((np.empty((0, 2)), CODES, [], [1, 2]), {}, "nothing to rank"),

@@ -129,7 +129,7 @@ class Decoder:
         if n_columns != (packed_width(n_bits) if packed else n_bits):
             raise ValueError(
                 f"Codes have {n_columns} {'bytes' if packed else 'bits'}, but the "
-                f"decoder is for {n_bits} bits; use the one of the same encoder."
+                f"decoder is for {n_bits} bits; use the decoder of the same encoder."
             )
         check_packed(packed_codes, n_bits)
 

@@ -351,7 +351,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if not isinstance(n_bits, Integral):
             raise ValueError(f"n_bits={n_bits!r} must be an integer.")
         if not 1 <= n_bits <= length:
-            raise ValueError(f"n_bits={n_bits} is not from 1 to {length}, the length.")
+            raise ValueError(f"n_bits={n_bits} must be from 1 to {length}, the length.")
         encoder = copy.copy(self).set_params(n_bits=n_bits)
         vars(encoder).pop("net_", None)
         for name in ("coefs_", "intercepts_"):
@@ -488,10 +488,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if isinstance(nested, bool | np.bool_):
             nested = PREFIXES if nested else []
         if not all(isinstance(m, Integral) for m in nested):
-            raise ValueError(f"nested={self.nested!r} must hold integers, of bits.")
+            raise ValueError(f"nested={self.nested!r} must hold integers.")
         lengths = sorted({int(m) for m in nested if m < self.n_bits})
         if lengths and lengths[0] < 1:
-            raise ValueError(f"nested={self.nested!r} has a length below 1.")
+            raise ValueError(f"nested={self.nested!r} must hold lengths of at least 1.")
         return [*lengths, int(self.n_bits)]
 
 

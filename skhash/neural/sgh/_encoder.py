@@ -171,8 +171,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
     ``a = (x - mean) W + b``. A row x is modelled as Gaussian around ``alpha + h U``
     (Dai et al., 2017, equation 2), with a learned codebook U, mean alpha, spread rho
-    and prior of the bits. Training minimizes the mean over rows of the Helmholtz free energy, with
-    its second part weighted, plus a penalty on the norms of the codewords:
+    and prior of the bits. Training minimizes the mean over rows of the Helmholtz free
+    energy, with its second part weighted, plus a penalty on the norms of the codewords:
 
     .. math::
 
@@ -401,7 +401,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     def _validate_targets(self, X, y, *, pairs, pair_labels, ids, is_part=False):
         if (pairs is None) != (pair_labels is None):
-            raise ValueError("pairs and pair_labels go together; give both or none.")
+            raise ValueError("pairs and pair_labels go together; pass both or neither.")
         source = resolve_pairs(self.pairs)
         return source, source.read(y, pairs, pair_labels, ids, is_part)
 

@@ -79,8 +79,8 @@ class PairSource(BaseEstimator):
         """
         if pairs is not None:
             raise ValueError(
-                f"pairs are given, but the encoder has pairs={self!r}, which takes "
-                "them from elsewhere; leave out one of the two."
+                f"pairs were passed to fit, but the encoder has pairs={self!r}, which "
+                "finds its own; leave out one of the two."
             )
         return self._read(y, is_part)
 
@@ -194,13 +194,13 @@ class LabelPairs(PairSource):
         if y is None:
             raise ValueError(
                 f"pairs={self!r} requires y to be passed, but the target y is None; "
-                "give -1 where a class is not known."
+                "mark unknown classes with -1."
             )
         labels = encoded_labels(partial_labels(y, is_part=is_part))
         if labels.shape[1] > 1:
             raise ValueError(
-                "y has several labels a row; give pairs and pair_labels instead, which "
-                "can say what makes rows similar."
+                "y has several labels per row; pass pairs and pair_labels instead, "
+                "which say what makes rows similar."
             )
         return labels[:, 0] if (labels >= 0).sum() > 1 else None
 
@@ -296,8 +296,8 @@ def _drawn(items, of_training, trains, draw):
     """
     if not of_training.any():
         raise ValueError(
-            "All that is known of pairs has rows that are held out to validate on; "
-            "hold out fewer, or say more."
+            "Every known pair has a row that is held out for validation; hold out "
+            "fewer rows, or give more pairs or classes."
         )
     table = np.empty((len(trains), DRAWN_PAIRS), dtype=np.int64)
     for rows, usable in ((trains, of_training), (~trains, ~of_training)):
@@ -314,33 +314,33 @@ def placed_pairs(pairs, pair_labels, ids):
     """
     if ids is None:
         raise ValueError(
-            "pairs call rows by their ids, since cross-validation passes on parts of "
-            "the rows, where positions would mean other ones. Give an id a row, such "
-            "as ids=np.arange(len(X)), where pairs are positions."
+            "pairs refer to rows by id, because cross-validation passes on parts of "
+            "the rows, where positions change. Give one id per row; if pairs are "
+            "positions, pass ids=np.arange(len(X))."
         )
     ids, pairs = as_array(ids), as_array(pairs)
     if ids.ndim != 1 or pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(
-            f"ids has shape {ids.shape} and pairs {pairs.shape}; give an id a row, and "
-            "two ids a pair."
+            f"ids has shape {ids.shape} and pairs {pairs.shape}; give one id per row, "
+            "and two ids per pair."
         )
     pair_labels = column_or_1d(pair_labels, warn=True)
     check_consistent_length(pairs, pair_labels)
     if not np.isin(pair_labels, (0, 1)).all():
         other = pair_labels[~np.isin(pair_labels, (0, 1))][0]
         raise ValueError(
-            f"pair_labels holds {other}; give 1 for similar rows and 0 for others."
+            f"pair_labels holds {other}; use 1 for similar rows and 0 for dissimilar."
         )
     places = {name: row for row, name in enumerate(ids.tolist())}
     if len(places) < len(ids):
-        raise ValueError(f"ids must differ, and of {len(ids)} only {len(places)} do.")
+        raise ValueError(f"ids must be unique; {len(ids)} have {len(places)} values.")
     rows = [places.get(name, -1) for name in pairs.ravel().tolist()]
     rows = np.array(rows, dtype=np.int64).reshape(-1, 2)
     kept = (rows >= 0).all(axis=1)
     if not kept.any():
         raise ValueError(
-            f"Of {len(pairs)} pairs none has both of its rows among the {len(ids)} "
-            f"ids; the first is {pairs[:1].tolist()}."
+            f"None of the {len(pairs)} pairs has both rows among the {len(ids)} ids; "
+            f"the first pair is {pairs[:1].tolist()}."
         )
     return rows[kept], pair_labels[kept].astype(np.int64), ids
 

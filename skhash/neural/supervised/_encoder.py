@@ -234,8 +234,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         self.input_shape_ = None if shape is None else [int(size) for size in shape]
         if shape is not None and np.prod(shape) != self.n_features_in_:
             raise ValueError(
-                f"input_shape={shape} has {np.prod(shape)} values, but rows have "
-                f"{self.n_features_in_} features."
+                f"input_shape={shape} has {np.prod(shape)} values, but X has "
+                f"{self.n_features_in_} columns; the two numbers must be equal."
             )
 
     def _new_encoder(self, n_bits):
@@ -246,9 +246,9 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             return _networks.hashing_perceptron(sizes, self.dropout, self.balanced)
         if isinstance(self.module, torch.nn.Module):
             raise TypeError(
-                f"module={type(self.module).__name__}(...) is a module; give a factory "
-                "(n_features, n_bits) -> torch.nn.Module instead, such as a function "
-                "or a class, so that every fit starts from new weights."
+                f"module={type(self.module).__name__}(...) is a module; pass a factory "
+                "(n_features, n_bits) -> torch.nn.Module, such as a function or a "
+                "class, so that every fit starts from new weights."
             )
         encoder = self.module(n_features, int(n_bits))
         if self.input_shape_ is None:
@@ -259,8 +259,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def _module(self, run):
         if self.coefs_ is None and self.module is None:
             raise ValueError(
-                "The network is not part of what was saved. Set the parameter module "
-                "to the factory that this encoder was fitted with."
+                "The network was not saved. Set the parameter module to the factory "
+                "that this encoder was fitted with."
             )
         with seeded_globals(0):
             encoder = self._new_encoder(self.n_bits_)
