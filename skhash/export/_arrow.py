@@ -25,8 +25,8 @@ def to_arrow(codes, *, ids=None, n_bits=None) -> Any:
         Integers or strings, no two alike. By default the ids of the index, or
         positions.
     n_bits : int, default=None
-        Length of the codes. By default that of the index, where it is known, else all
-        bits of the bytes.
+        Number of bits per code. By default that of the index, where it is known, else
+        all bits of the bytes.
 
     Returns
     -------

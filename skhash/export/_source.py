@@ -31,8 +31,8 @@ def read_source(codes, ids=None, n_bits=None):
     ids : array-like of shape (n_samples,), default=None
         By default the ids of the index, or positions.
     n_bits : int, default=None
-        Length of the codes. By default that of an index that was fitted on bits or has
-        a decoder, else all bits of the bytes.
+        Number of bits per code. By default that of an index that was fitted on bits or
+        has a decoder, else all bits of the bytes.
 
     Returns
     -------

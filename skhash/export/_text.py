@@ -60,8 +60,8 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
         Integers or strings, no two alike. By default the ids of the index, or
         positions.
     n_bits : int, default=None
-        Length of the codes. By default that of the index, where it is known, else all
-        bits of the bytes.
+        Number of bits per code. By default that of the index, where it is known, else
+        all bits of the bytes.
 
     Raises
     ------

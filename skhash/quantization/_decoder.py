@@ -100,7 +100,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         Whether all vectors had unit length, apart from zero vectors. Searches then
         scale decoded vectors to unit length; see `skhash.neighbors.asymmetric_scores`.
     n_bits_ : int
-        Length of the codes.
+        Number of bits per code.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)

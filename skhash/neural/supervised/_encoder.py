@@ -48,7 +48,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     loss : str or SupervisedLoss, default="contrastive"
         Loss: an instance of a class of `skhash.losses`, or a name, which stands for the
         class with its default parameters: "contrastive", "cross_entropy", "csq", "dhn",
@@ -351,7 +351,7 @@ class DualHashEncoder(SupervisedHash):
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     loss : str or SupervisedLoss, default="dualhash"
         Loss. "dualhash" is `skhash.losses.DualHashLoss` with its defaults. Set
         parameters of an instance as ``loss__w_weight`` and ``loss__solver__u_step``.
