@@ -59,7 +59,7 @@ def check_bits(bits) -> np.ndarray:
     Parameters
     ----------
     bits : array-like of shape (n, n_bits)
-        Booleans, or numbers that are all 0 or 1.
+        Bits, as booleans or as numbers 0 and 1.
 
     Returns
     -------
@@ -68,8 +68,8 @@ def check_bits(bits) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the array is not two-dimensional, is masked, has no columns, or holds another
-        value than 0 and 1.
+        If the array is not two-dimensional, is masked, has no columns, or holds values
+        other than 0 and 1.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     ----------
     packed : array-like of shape (n, ceil(n_bits / 8)), uint8
     n_bits : int, default=None
-        The number of bits, where it is known: then the width and the padding bits are
+        Number of bits, if known. The number of bytes and the padding bits are then
         checked too.
 
     Returns
@@ -115,8 +115,8 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the dtype is not ``uint8``, the shape does not fit, the array is masked, or a
-        padding bit is set.
+        If the dtype is not ``uint8``, if the shape does not fit, if the array is
+        masked, or if a padding bit is set.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def pack_bits(bits) -> np.ndarray:
     Parameters
     ----------
     bits : array-like of shape (n, n_bits)
-        0 and 1, or booleans. `n_bits` need not be a multiple of 8.
+        Bits 0 and 1, or booleans. `n_bits` does not have to be a multiple of 8.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        As `check_packed`.
+        As in `check_packed`.
 
     See Also
     --------
@@ -214,13 +214,13 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
 
 
 def from_hex(strings) -> np.ndarray:
-    """Read codes that are written in hexadecimal, such as perceptual hashes.
+    """Read codes from hexadecimal strings, such as perceptual hashes.
 
     Parameters
     ----------
     strings : array-like of shape (n,), str
-        Hexadecimal digits in upper or lower case, perhaps after ``0x``: as many in each
-        string, four bits a digit.
+        Hexadecimal digits in upper or lower case, optionally after ``0x``. All strings
+        must have the same number of digits; each digit is four bits.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def from_hex(strings) -> np.ndarray:
     Raises
     ------
     ValueError
-        If one is no such string, or not as long as the first; the message has the
+        If one is not such a string, or not as long as the first. The message quotes the
         string and its position.
 
     See Also
@@ -268,7 +268,7 @@ def from_hex(strings) -> np.ndarray:
 
 
 def to_hex(packed) -> np.ndarray:
-    """Write packed codes in hexadecimal.
+    """Write packed codes as hexadecimal strings.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def to_hex(packed) -> np.ndarray:
     Returns
     -------
     strings : ndarray of shape (n,), str
-        Two digits a byte, in lower case.
+        Two digits per byte, in lower case.
 
     See Also
     --------
@@ -296,10 +296,10 @@ def to_hex(packed) -> np.ndarray:
 
 
 def packed_to_words(packed: np.ndarray) -> np.ndarray:
-    """View packed bytes as 64-bit words, the last one padded with zeros.
+    """View packed bytes as 64-bit words; the last word is padded with zeros.
 
-    The order of the bytes within a word is the machine's: words are for counting bits
-    that differ, which no order changes, and never leave the process.
+    The byte order within a word is that of the machine. Words are only for counting
+    differing bits, which the order does not affect; do not store them.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
     Returns
     -------
     words : ndarray of shape (n, ceil(n_bytes / 8)), uint64
-        A view of `packed` where its rows are whole words.
+        A view of `packed` if its rows are whole words, otherwise a copy.
 
     Raises
     ------
@@ -336,7 +336,7 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
 
 
 def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
-    """Map 0/1 to -1/+1.
+    """Map bits 0/1 to signs -1/+1.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     Raises
     ------
     ValueError
-        As `check_bits`, or if `dtype` does not hold -1.
+        As in `check_bits`, or if `dtype` cannot hold -1.
 
     Examples
     --------
@@ -369,7 +369,7 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
 
 
 def signs_to_bits(signs) -> np.ndarray:
-    """Map -1/+1 to 0/1.
+    """Map signs -1/+1 to bits 0/1.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def signs_to_bits(signs) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there is any other value, 0 included.
+        If there is any other value, including 0.
 
     Examples
     --------
@@ -401,9 +401,10 @@ def signs_to_bits(signs) -> np.ndarray:
 
 
 def hamming_distances(packed_a, packed_b) -> np.ndarray:
-    """Count the bits that differ, for all pairs: the reference of all searches.
+    """Compute the Hamming distances of all pairs of codes.
 
-    It holds a (n_a, n_b) matrix; search with `HammingNeighbors`, which does not.
+    The result is an (n_a, n_b) matrix. To find near codes without one, use
+    `HammingNeighbors`.
 
     Parameters
     ----------
@@ -424,12 +425,13 @@ def hamming_distances(packed_a, packed_b) -> np.ndarray:
 
 
 def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
-    """Divide the bits that differ by the ones in common, for all pairs.
+    """Compute the spherical Hamming distances of all pairs of codes.
 
-    The distance that `SphericalHash` was published with (Heo et al., 2012, equation 7):
-    two vectors in many of the same balls lie in a small region. Smaller is nearer. Two
-    codes without a common one count as if they had a tenth of one, so that they are far
-    and still differ in how far.
+    This is the distance that `SphericalHash` was published with (Heo et al., 2012,
+    equation 7): the number of differing bits divided by the number of common ones,
+    because vectors that share many balls lie in a small region. If two codes have no
+    ones in common, the divisor is 0.1, so that they are far apart, but not all equally
+    far.
 
     Parameters
     ----------
@@ -442,12 +444,13 @@ def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
 
     See Also
     --------
-    hamming_distances : Counts the bits that differ.
+    hamming_distances : The number of bits that differ.
 
     Notes
     -----
-    Where no ones are in common, the paper leaves the distance undefined; the authors'
-    code adds a tenth to all counts of common ones, which changes the order elsewhere.
+    The paper leaves the distance undefined if there are no common ones. The authors'
+    code adds 0.1 to every number of common ones, which changes the order of other codes
+    too.
 
     Examples
     --------
