@@ -84,20 +84,20 @@ ALL_GRADIENTS = GRADIENTS | NETWORK_GRADIENTS
 
 
 def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
-    """Return a fresh fresh of a name, or a clone of the fresh itself.
+    """Return a new gradient estimator by its name, or a clone of the given one.
 
     Parameters
     ----------
     gradient : str or GradientEstimator
     parameter : str, default="gradient"
-        Name of the caller's parameter, for the error message.
+        Name of the caller's parameter, for error messages.
 
     Raises
     ------
     TypeError
-        If it is network-wise.
+        If it is an estimator for whole networks.
     ValueError
-        If it is nothing of this package.
+        If it is not an estimator of this package.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
 
 
 def resolve_network_gradient(gradient) -> NetworkGradient:
-    """Return an fresh of whole networks from one of any reach.
+    """Return a network-wise estimator from an estimator of any kind.
 
     Parameters
     ----------
@@ -125,9 +125,10 @@ def resolve_network_gradient(gradient) -> NetworkGradient:
     Raises
     ------
     TypeError
-        If it needs what a network cannot tell, or is for a single layer only.
+        If it needs information that a network does not have, or works for a single
+        layer only.
     ValueError
-        If it is nothing of this package.
+        If it is not an estimator of this package.
 
     Examples
     --------
@@ -161,18 +162,18 @@ def _fresh(gradient, names, parameter):
 
 
 def require_layerwise(gradient, consumer) -> LayerwiseGradient:
-    """Return `gradient` if it is layer-wise, else raise ``TypeError``.
+    """Return `gradient` if it is layer-wise, otherwise raise ``TypeError``.
 
     Parameters
     ----------
     gradient : GradientEstimator
     consumer : str
-        Name of the caller, for the error message.
+        Name of the caller, for error messages.
 
     Raises
     ------
     TypeError
-        If it has no `sample`, or one that cannot do what its parameters ask for.
+        If it has no method `sample`, or one that does not support its parameters.
     """
     name = type(gradient).__name__
     if not isinstance(gradient, LayerwiseGradient):

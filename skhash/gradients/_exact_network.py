@@ -9,15 +9,15 @@ MAX_UNITS = 12
 
 
 class ExactNetwork(NetworkGradient):
-    r"""The expected loss itself, by transfer matrices between the states of layers.
+    r"""Exact gradient of a network, by transfer matrices between the states of layers.
 
     .. math:: p^1(x) \, T^{12} \cdots T^{L-1,L} f
 
-    with :math:`T_{st}` the probability of state t of a layer given state s of the one
+    with :math:`T_{st}` the probability of state t of a layer given state s of the layer
     below. Value and gradient are exact in every parameter. Layers of n and m units need
-    :math:`2^{n + m}` numbers; the paths, :math:`2^{n_1 + \dots + n_L}`, are not
-    enumerated. Weights that are drawn are drawn once: the expectation is over units.
-    Layers of more than 12 units are refused.
+    :math:`2^{n + m}` numbers; the :math:`2^{n_1 + \dots + n_L}` paths are not
+    enumerated. Random weights are drawn once, and the expectation is over units. It
+    raises for layers of more than 12 units.
 
     Examples
     --------

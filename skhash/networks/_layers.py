@@ -101,7 +101,7 @@ class _Layer(nn.Module):
         None makes a head: outputs are real.
     weights : WeightLaw or its name
     batch_norm : bool
-        In place of an intercept.
+        Whether to normalize logits over the batch, instead of adding an intercept.
     generator : torch.Generator or None
     geometry : dict
         Other parameters of `LinearMap`.
@@ -163,19 +163,19 @@ class _Layer(nn.Module):
 
 
 class BinaryLinear(_Layer):
-    """A fully connected layer of units that are drawn, -1 or +1.
+    """Fully connected layer of random units, which are -1 or +1.
 
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Numbers in a row, and units.
+        Number of inputs and of units.
     noise : Noise or its name, default="logistic"
     weights : {"real", "mirror", "pgd", "bayesbinn"} or WeightLaw, default="real"
-        Those other than real ones are -1 or +1 themselves, drawn once a step.
+        Kind of weights. All except "real" are -1 or +1, drawn once per step.
     batch_norm : bool, default=False
-        In place of an intercept.
+        Whether to normalize logits over the batch, instead of adding an intercept.
     generator : torch.Generator or None
-        On the CPU; draws the first parameters.
+        Generator on the CPU, for the initial parameters.
 
     Examples
     --------
@@ -203,14 +203,14 @@ class BinaryLinear(_Layer):
 
 
 class RealLinear(_Layer):
-    """A fully connected layer with real outputs: the head of a network.
+    """Fully connected layer with real outputs: the head of a network.
 
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Units below, and numbers that come out, one a class.
+        Number of units below, and of outputs, one per class.
     generator : torch.Generator or None
-        On the CPU; draws the first parameters.
+        Generator on the CPU, for the initial parameters.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class RealLinear(_Layer):
 
 
 class BinaryConv2d(_Layer):
-    """A convolution to units that are drawn, -1 or +1.
+    """Convolution whose outputs are random units, -1 or +1.
 
     Parameters
     ----------
@@ -235,12 +235,12 @@ class BinaryConv2d(_Layer):
     kernel_size : int
     stride : int, default=1
     padding : int, default=0
-        How many zeros on each side.
+        Number of zeros added on each side.
     pool : int or None, default=None
-        Width of a maximum pooling in front of norm and noise. PSA, ADF and LocalReparam
-        allow it in the first layer only, or not at all.
+        Width of maximum pooling before norm and noise. PSA, ADF and LocalReparam allow
+        it in the first layer only, or not at all.
     noise, weights, batch_norm, generator
-        As in `BinaryLinear`; a norm and an intercept have one value a channel.
+        As in `BinaryLinear`. A norm and an intercept have one value per channel.
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ class BinaryConv2d(_Layer):
     Raises
     ------
     ValueError
-        If the kernel or the pooling leaves nothing of the images.
+        If nothing of the images is left after the kernel and the pooling.
 
     Examples
     --------
@@ -294,7 +294,7 @@ class BinaryConv2d(_Layer):
 
 
 class StochasticBinaryNetwork(nn.Module):
-    """Layers of drawn units, and a head with real outputs.
+    """Network of layers of random units, and a head with real outputs.
 
     Parameters
     ----------
@@ -333,34 +333,34 @@ class StochasticBinaryNetwork(nn.Module):
                 )
 
     def description(self) -> list[dict]:
-        """Return the layers and the head without parameters, as plain data."""
+        """Describe the layers and the head, without parameters, as plain data."""
         return [module.description() for module in [*self.layers, self.head]]
 
     def realize(self, generator=None, deterministic=False):
-        """Return the maps of one step, that of the head last; see `LinearMap`."""
+        """Return the linear maps of one step, the head's last; see `LinearMap`."""
         modules = [*self.layers, self.head]
         return [module.realize(generator, deterministic) for module in modules]
 
     def start_training(self, n_rows) -> None:
-        """Tell the weights of layers that a training on `n_rows` rows starts."""
+        """Prepare the weights of layers for training on `n_rows` rows."""
         for layer in self.layers:
             layer.weights.start_training(n_rows)
 
     def end_step(self, lr) -> None:
-        """Let the weights of layers finish a step of the optimizer."""
+        """Update the weights of layers after a step of the optimizer."""
         for layer in self.layers:
             layer.weights.end_step(layer.weight, lr)
 
     def units(self, X, generator=None, deterministic=False):
-        """Return the values of the last layer; no gradient flows.
+        """Return the values of the last layer of units, without a gradient.
 
         Parameters
         ----------
         X : Tensor of shape (n_rows, n_inputs)
         generator : torch.Generator or None
-            Draws values and weights, on the device of `X`.
+            Generator for values and weights, on the device of `X`.
         deterministic : bool, default=False
-            Whether every unit and weight takes its likeliest value instead.
+            Whether every unit and weight takes its most likely value instead.
 
         Returns
         -------
@@ -371,7 +371,7 @@ class StochasticBinaryNetwork(nn.Module):
         return self._values(X, maps, generator, deterministic)
 
     def forward(self, X, generator=None, deterministic=False):
-        """Return the outputs of the head; parameters are as those of `units`."""
+        """Return the outputs of the head; for the parameters see `units`."""
         maps = self.realize(generator, deterministic)
         return maps[-1](self._values(X, maps, generator, deterministic))
 
