@@ -10,36 +10,36 @@ METRICS = ("euclidean", "cosine", "inner_product", "hamming")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RetrievalData:
-    """A data set for retrieval: training rows, database, queries and labels.
+    """Retrieval data set: training vectors, database, queries and labels.
 
     Attributes
     ----------
     name : str
-        The data set, or the file that it was read from.
+        Name of the data set, or of the file that it was read from.
     metric : {"euclidean", "cosine", "inner_product", "hamming"}
-        The distance that defines the true neighbours of this data.
+        Metric that defines the true neighbours.
     train : array of shape (n_train, n_features)
-        Rows to fit on. It may be the very array of `database`. Matrices are dense or
-        sparse CSR; texts are an object array of ``str`` of shape (n_train,).
+        Rows to fit on; may be the same array as `database`. Matrices are dense or
+        sparse CSR. Texts are an object array of ``str`` of shape (n_train,).
     database : array of shape (n_database, n_features)
         Rows to search.
     query : array of shape (n_queries, n_features)
-        Rows to search for. Choose nothing on them.
+        Queries. Do not use them to choose models or parameters.
     train_labels, database_labels, query_labels : array or None
-        One class number a row, or a 0/1 indicator matrix with one column a label.
+        One class number per row, or a 0/1 indicator matrix with one column per label.
     true_neighbors : int array of shape (n_queries, n_neighbors) or None
-        Positions in `database` of each query's nearest rows, the nearest first.
+        Positions in `database` of the nearest rows of each query, the nearest first.
     true_distances : array of shape (n_queries, n_neighbors) or None
-        Their distances, as the file has them.
+        Distances of the true neighbours, as stored in the file.
     label_names : array of str or None
-        The names that class numbers, or the columns of an indicator matrix, stand for.
+        Names of the class numbers, or of the columns of an indicator matrix.
     feature_names : array of str or None
-        The names of the columns.
+        Names of the columns.
 
     Raises
     ------
     ValueError
-        If the parts do not fit together: widths, numbers of labels, neighbours.
+        If numbers of columns, labels or neighbours do not match.
 
     Examples
     --------

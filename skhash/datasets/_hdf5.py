@@ -35,26 +35,27 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     Returns
     -------
     data : RetrievalData
-        `database` and `train` are the file's ``train``, `query` is its ``test``,
-        `true_neighbors` and `true_distances` are there if the file has them, and
-        `metric` follows its attribute ``distance`` ("angular" is "cosine"). Types are
-        those of the file, and everything is read into memory.
+        The data set. `database` and `train` are the file's ``train``, and `query` is
+        its ``test``. `true_neighbors` and `true_distances` are set if the file has
+        them. `metric` follows the file's attribute ``distance`` ("angular" is
+        "cosine"). Types are those of the file, and everything is read into memory.
 
     Raises
     ------
     ImportError
         If h5py is not installed.
     ValueError
-        If the file is damaged, lacks ``train`` or ``test``, has another distance, or
-        its parts do not fit together or lie in other files.
+        If the file is damaged, lacks ``train`` or ``test``, or has an unsupported
+        distance, or if its parts do not match or are in other files.
 
     Notes
     -----
-    The ``distances`` of ann-benchmarks' Hamming files are shares of the bits that
-    differ, not numbers of them; they are returned as they stand.
+    In ann-benchmarks' Hamming files, ``distances`` are shares of differing bits, not
+    numbers of bits. They are returned unchanged.
 
-    Truncation is noticed. The HDF5 library has no checksums by default, though, and can
-    hang on other damage: read files of a source that you trust.
+    Truncated files are detected. Apart from that, HDF5 has no checksums by default, and
+    its library can hang on damaged files, so read only files from sources that you
+    trust.
     """
     arrays, distance = read_hdf5(path, ("train", "test"), ("neighbors", "distances"))
     if not isinstance(distance, str) or distance not in ANN_METRICS:

@@ -57,15 +57,15 @@ def save_estimator(estimator, path) -> None:
 
 
 def load(path) -> Any:
-    """Load a saved encoder, classifier, index or search.
+    """Load a saved encoder, quantizer, classifier, index or search.
 
-    It runs no code from the file. `HammingNeighbors.load` and `HashedNeighbors.load`
-    can also map an index into memory.
+    Loading runs no code from the file. To memory-map an index, use
+    `HammingNeighbors.load` or `HashedNeighbors.load`.
 
     Parameters
     ----------
     path : path-like
-        The directory that was given to ``save``.
+        Directory that ``save`` wrote.
 
     Returns
     -------
@@ -75,9 +75,10 @@ def load(path) -> Any:
     Raises
     ------
     FileNotFoundError
-        If `path` holds nothing that was saved.
+        If `path` holds no saved estimator.
     ValueError
-        If a file is damaged, was written by another version, or names an unknown class.
+        If a file is damaged, was written by an incompatible version of skhash, or names
+        an unknown class.
 
     Examples
     --------
