@@ -114,6 +114,7 @@ class BaseHasher(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
@@ -129,6 +130,7 @@ class BaseHasher(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
@@ -144,6 +146,7 @@ class BaseHasher(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------

@@ -1,10 +1,9 @@
 """The formats of a binary code and the conversions between them.
 
-One code has three faces: *bits* (``uint8`` 0/1, one column a bit) at the public
-boundary, *packed* bytes (``uint8``, eight bits a byte, the first bit in the highest
-place, padding bits 0) in files and indexes, and *signs* (-1/+1) inside losses. *Words*
-are the packed bytes seen as ``uint64``, which is what the kernels count. Conversions
-stand here and nowhere else.
+A code has three forms: *bits* (``uint8`` 0/1, one column per bit) in the public API,
+*packed* bytes (``uint8``, eight bits per byte, the first bit highest, padding bits 0)
+in files and indexes, and *signs* (-1/+1) inside losses. *Words* are packed bytes viewed
+as ``uint64``, which kernels count. All conversions are in this module.
 """
 
 from operator import index
@@ -39,6 +38,7 @@ def packed_width(n_bits: int) -> int:
     Parameters
     ----------
     n_bits : int
+        Number of bits per code.
 
     Returns
     -------
@@ -64,6 +64,7 @@ def check_bits(bits) -> np.ndarray:
     Returns
     -------
     bits : ndarray of shape (n, n_bits), uint8
+        Bits 0 and 1.
 
     Raises
     ------
@@ -104,6 +105,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     Parameters
     ----------
     packed : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes.
     n_bits : int, default=None
         Number of bits, if known. The number of bytes and the padding bits are then
         checked too.
@@ -187,11 +189,14 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
     Parameters
     ----------
     packed : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes.
     n_bits : int
+        Number of bits per code.
 
     Returns
     -------
     bits : ndarray of shape (n, n_bits), uint8
+        Bits 0 and 1.
 
     Raises
     ------
@@ -273,6 +278,7 @@ def to_hex(packed) -> np.ndarray:
     Parameters
     ----------
     packed : array-like of shape (n, n_bytes), uint8
+        Packed codes.
 
     Returns
     -------
@@ -348,6 +354,7 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     Returns
     -------
     signs : ndarray of shape (n, n_bits), dtype
+        Signs -1 and +1.
 
     Raises
     ------
@@ -379,6 +386,7 @@ def signs_to_bits(signs) -> np.ndarray:
     Returns
     -------
     bits : ndarray of the same shape, uint8
+        Bits 0 and 1.
 
     Raises
     ------
@@ -409,11 +417,14 @@ def hamming_distances(packed_a, packed_b) -> np.ndarray:
     Parameters
     ----------
     packed_a : array-like of shape (n_a, n_bytes), uint8
+        First packed codes of the pairs.
     packed_b : array-like of shape (n_b, n_bytes), uint8
+        Second packed codes of the pairs.
 
     Returns
     -------
     distances : ndarray of shape (n_a, n_b), int32
+        Numbers of bits that differ.
 
     Examples
     --------
@@ -436,11 +447,14 @@ def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
     Parameters
     ----------
     packed_a : array-like of shape (n_a, n_bytes), uint8
+        First packed codes of the pairs.
     packed_b : array-like of shape (n_b, n_bytes), uint8
+        Second packed codes of the pairs.
 
     Returns
     -------
     distances : ndarray of shape (n_a, n_b), float64
+        Spherical Hamming distances.
 
     See Also
     --------

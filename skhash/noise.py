@@ -49,6 +49,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         return self._cdf(self._over_scale(a))
 
@@ -58,6 +59,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         return self._over_scale(self._pdf(self._over_scale(a)))
 
@@ -70,6 +72,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         p : Tensor of probabilities
+            Probabilities.
         """
         return self.scale * self._icdf(p)
 
@@ -79,15 +82,18 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         shape : tuple of int
+            Shape of the result.
         generator : torch.Generator or None
             Generator on `device`. None uses torch's global one.
         device : torch.device or None
             Device of the noise. None uses that of `generator`.
         dtype : torch.dtype
+            Type of the result.
 
         Returns
         -------
         noise : Tensor of shape `shape`
+            Noise.
         """
         if device is None and generator is not None:
             device = generator.device
@@ -106,15 +112,18 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         n_draws : int
+            Number of draws.
         shape : tuple of int
             Shape of one draw.
         generator : torch.Generator or None
             Generator for the draws. None uses torch's global one, on the CPU.
         dtype : torch.dtype
+            Type of the result.
 
         Returns
         -------
         noise : Tensor of shape ``(n_draws, *shape)``
+            Noise, one draw per entry of the first axis.
 
         References
         ----------
@@ -154,6 +163,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         edge = torch.finfo(a.dtype).eps
         on, off = self.cdf(a), self.cdf(-a)
@@ -165,6 +175,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         edge = torch.finfo(a.dtype).eps
         return self.pdf(a) / self.cdf(a).clamp(min=edge)

@@ -66,6 +66,7 @@ class AuditResult:
 
     @property
     def recommended(self) -> AuditRow:
+        """Measurements of the recommended search."""
         return self.choice.row
 
     @property
@@ -196,6 +197,7 @@ class AuditResult:
         Returns
         -------
         html : str
+            The page.
 
         Raises
         ------
@@ -236,6 +238,7 @@ class AuditResult:
         Returns
         -------
         ax : matplotlib Axes
+            The axes, with the plot.
         """
         return draw_recall(self, ax)
 

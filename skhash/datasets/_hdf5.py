@@ -31,6 +31,7 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     Parameters
     ----------
     path : path-like
+        Path of the file.
 
     Returns
     -------

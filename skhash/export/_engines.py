@@ -169,6 +169,7 @@ def reverse_bits(packed) -> np.ndarray:
     Parameters
     ----------
     packed : array-like of shape (n_samples, n_bytes), uint8
+        Packed codes.
 
     Returns
     -------

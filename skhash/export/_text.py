@@ -16,6 +16,7 @@ def bit_strings(packed, n_bits=None) -> np.ndarray:
     Parameters
     ----------
     packed : array-like of shape (n_samples, n_bytes), uint8
+        Packed codes.
     n_bits : int, default=None
         Number of bits per code; by default all bits of the bytes.
 

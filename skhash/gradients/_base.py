@@ -139,6 +139,7 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
             loss per row, of shape (..., n_rows). The first axes are samples, over which
             the other inputs of the rows broadcast.
         logits : Tensor of shape (n_rows, n_bits)
+            Logits of the units.
         generator : torch.Generator or None
             Generator for drawing values, on the device of `logits`. None uses torch's
             global generator.
@@ -173,12 +174,15 @@ class LayerwiseGradient(GradientEstimator):
         Parameters
         ----------
         logits : Tensor of shape (..., n_bits)
+            Logits of the units.
         generator : torch.Generator or None
         units : BernoulliUnits
+            Noise and coding of the units.
 
         Returns
         -------
         values : Tensor of the shape of `logits`
+            Drawn values.
         """
 
     def surrogate(

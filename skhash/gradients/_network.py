@@ -182,6 +182,7 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
             Network. The method returns a list of `LinearMap`, the last one for the
             head.
         X : Tensor of shape (n_rows, n_features)
+            Inputs of the network, one row per sample.
         generator : torch.Generator or None
             Generator for weights and values, on the device of `X`. None uses torch's
             global generator.

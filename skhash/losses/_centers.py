@@ -38,6 +38,7 @@ def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
     Parameters
     ----------
     n_classes, n_bits : int
+        Number of classes, and of bits per centre.
     method : {"hadamard", "bernoulli", "distance"}
         "hadamard" takes rows of Hadamard matrices, in random order and with random
         signs. Up to `n_bits` centres differ pairwise in half of the bits, and up to
@@ -45,8 +46,7 @@ def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
         composed of blocks that are, such as 48 = 32 + 16. The distances then hold for
         as many classes as for the smallest block; for more classes, at least the
         largest block keeps its distances. Classes beyond twice the largest block get
-        random signs, which may be close to each other; use "distance" for so many
-        classes.
+        random signs, which may be close to each other; use "distance" instead.
 
         "bernoulli" draws random signs.
 
@@ -61,6 +61,7 @@ def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
     Returns
     -------
     centers : Tensor of shape (n_classes, n_bits), float32
+        The centres, of -1 and +1.
 
     Raises
     ------

@@ -371,6 +371,7 @@ def ndcg_at_k_score(
     Returns
     -------
     score : float or ndarray of shape (n_queries,), float64
+        The score, or one per query with ``average=None``.
 
     Raises
     ------

@@ -42,6 +42,7 @@ def quantization_error(
     Returns
     -------
     error : float or ndarray of shape (n_samples,), float64
+        The error, or one per row with ``average=None``.
 
     Raises
     ------

@@ -61,6 +61,7 @@ def precision_within_radius_score(
     Returns
     -------
     score : float or ndarray of shape (n_queries,), float64
+        The precision, or one per query with ``average=None``.
     coverage : float or ndarray of shape (n_queries,), bool
         Share of queries whose ball is not empty, including queries without a relevant
         code; with ``average=None``, whether each ball is not empty. Only with
@@ -145,8 +146,11 @@ def hamming_precision_recall_curve(
     Returns
     -------
     precision : ndarray of shape (n_bits + 1,) or (n_queries, n_bits + 1), float64
+        Precision at each radius.
     recall : ndarray of shape (n_bits + 1,) or (n_queries, n_bits + 1), float64
+        Recall at each radius.
     radii : ndarray of shape (n_bits + 1,), int64
+        The radii, from 0 to `n_bits`.
 
     Raises
     ------

@@ -29,6 +29,7 @@ class ChannelNorm(nn.Module):
     Parameters
     ----------
     n_channels : int
+        Number of channels of the output.
     momentum : float, default=0.1
         The weight of a batch in the running statistics.
     eps : float, default=1e-5
@@ -125,7 +126,7 @@ class _Layer(nn.Module):
             self.bias = nn.Parameter(start)
 
     def description(self) -> dict:
-        """Return the layer without its parameters, as plain data."""
+        """Describe the layer, without its parameters, as plain data."""
         description = {
             "layer": type(self).__name__,
             "weights": self.weights.law,
@@ -144,9 +145,9 @@ class _Layer(nn.Module):
         Parameters
         ----------
         generator : torch.Generator or None
-            Draws the weights, if they are random.
+            Generator for the weights, if they are random.
         deterministic : bool, default=False
-            Whether to take the likeliest weights instead.
+            Whether to use the most likely weights instead.
         """
         if deterministic:
             weight = self.weights.likeliest(self.weight)
@@ -170,6 +171,7 @@ class BinaryLinear(_Layer):
     n_inputs, n_outputs : int
         Number of inputs and of units.
     noise : Noise or its name, default="logistic"
+        Noise that a logit must exceed for its unit to be +1.
     weights : {"real", "mirror", "pgd", "bayesbinn"} or WeightLaw, default="real"
         Kind of weights. All except "real" are -1 or +1, drawn once per step.
     batch_norm : bool, default=False
@@ -232,8 +234,11 @@ class BinaryConv2d(_Layer):
     input_shape : tuple of int
         (channels, height, width).
     n_channels : int
+        Number of channels of the output.
     kernel_size : int
+        Height and width of the kernel.
     stride : int, default=1
+        Step of the kernel.
     padding : int, default=0
         Number of zeros added on each side.
     pool : int or None, default=None
@@ -299,7 +304,9 @@ class StochasticBinaryNetwork(nn.Module):
     Parameters
     ----------
     layers : sequence of BinaryLinear and BinaryConv2d
+        Layers of units, from the input to the head.
     head : RealLinear
+        Layer with real outputs.
 
     Examples
     --------
@@ -357,6 +364,7 @@ class StochasticBinaryNetwork(nn.Module):
         Parameters
         ----------
         X : Tensor of shape (n_rows, n_inputs)
+            Inputs of the network, one row per sample.
         generator : torch.Generator or None
             Generator for values and weights, on the device of `X`.
         deterministic : bool, default=False

@@ -1,4 +1,4 @@
-"""Laws of the weights of stochastic binary networks, drawn once a step."""
+"""Kinds of weights of stochastic binary networks, drawn once per step."""
 
 from abc import ABCMeta, abstractmethod
 

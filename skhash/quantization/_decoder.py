@@ -220,6 +220,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         Returns
         -------
         decoded : ndarray of shape (n_samples, n_features), float64
+            The vectors that the codes stand for.
         """
         return decode(self._values(bits), self.codebook_, self.offset_)
 
@@ -229,6 +230,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, as the encoder sees them.
         bits : array-like of shape (n_samples, n_bits)
             0 and 1.
 
@@ -248,6 +250,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, as the encoder sees them.
         bits : array-like of shape (n_samples, n_bits)
             Codes to start from, 0 and 1.
 

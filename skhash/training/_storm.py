@@ -23,6 +23,7 @@ class Storm(Optimizer):
     Parameters
     ----------
     params : iterable of Tensors
+        Parameters to optimize.
     lr : float
         eta.
     forgetting : float, default=0.7

@@ -80,6 +80,7 @@ class GradientReport:
         Returns
         -------
         axes : ndarray of five matplotlib Axes
+            One for each measurement.
         """
         import matplotlib.pyplot as plt
 

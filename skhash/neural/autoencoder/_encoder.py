@@ -281,6 +281,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
         n_samples : int, default=100
             Number of draws to average over. The standard error decreases with its
             square root.
