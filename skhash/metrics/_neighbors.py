@@ -35,8 +35,8 @@ def true_neighbors(
         Query vectors.
     X_database : {array-like, sparse matrix} of shape (n_database, n_features), \
             default=None
-        Vectors to search. By default the queries, each of which is left out of its own
-        answer.
+        Vectors to search. By default the queries; each is then left out of the answer
+        to itself.
     n_neighbors : int, default=10
         Number of neighbours per query.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"

@@ -196,7 +196,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
     - For `HammingNeighbors`, `HashedNeighbors`, or a Pipeline that ends in one, it is
       the codes and labels that were fitted: in cross-validation, the training fold. If
       the scored rows are those of the index (``return_train_score=True``), each row is
-      left out of its own ranking. Codes are ranked by Hamming distance.
+      left out of the ranking for itself. Codes are ranked by Hamming distance.
     - `HashedNeighbors` with an `AsymmetricNeighbors`, or with `rerank`, is by default
       scored by its own answers, as in `HashedNeighbors.score`; again, rows of the index
       are left out of their own answers. Other metrics and options rank its codes by

@@ -331,7 +331,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             Further options:
 
             - ``exclude_self=True``: `X` holds the fitted vectors, in order, and each is
-              left out of its own answer;
+              left out of the answer to itself;
             - `radius`: return only neighbours within this distance;
             - `mask`, `ids`, `exclude` and `return_ids`: see
               `HammingNeighbors.kneighbors`.

@@ -47,9 +47,9 @@ def plain_params(estimator) -> dict:
             params[name] = _param_to_plain(value)
         except TypeError:
             warnings.warn(
-                f"{name} is a {type(value).__name__}, which is not plain data, so it "
-                f"is not saved. The loaded {type(estimator).__name__} will have the "
-                "default; its codes are the same.",
+                f"{name} is not saved, because a {type(value).__name__} is not plain "
+                f"data. The loaded {type(estimator).__name__} will have the default; "
+                "its codes are the same.",
                 stacklevel=_level_of_user(),
             )
     return params

@@ -201,7 +201,7 @@ def test_the_exported_network_is_det(params, digits, tmp_path):
         is_packed = is_binary and not getattr(layer, "geometry", None)
         assert isinstance(layer, RealLayer) != is_packed
     if callable(model.architecture):
-        with pytest.warns(UserWarning, match="architecture: .* is not plain"):
+        with pytest.warns(UserWarning, match="architecture is not saved"):
             model.save(tmp_path / "model")
     else:
         model.save(tmp_path / "model")
@@ -522,7 +522,7 @@ def test_failed_partial_fit_leaves_the_old_state():
         ({"augment": max}, "augment=.* needs input_shape"),
         (
             OF_DIGITS | {"input_shape": (1, 3, 3)},
-            r"with 64 values in all, .* is \(1, 3, 3\)",
+            r"with 64 values in all, .* got \(1, 3, 3\)",
         ),
         (OF_DIGITS | {"architecture": pooled(2, 2, 2, 2)}, "leaves nothing"),
         ({"architecture": "resnet"}, "'architecture' parameter.*'resnet'"),

@@ -249,7 +249,7 @@ class TestExactNetwork:
 
     def test_wide_layers_are_refused(self, monkeypatch):
         network = make_network([13])
-        with pytest.raises(ValueError, match="13 units, .* at most 12.*PSA"):
+        with pytest.raises(ValueError, match="13 units, .* limited to 12.*PSA"):
             step(network, "exact_network", X)
         monkeypatch.setattr(_exact_network, "MAX_UNITS", 13)
         step(network, ExactNetwork(), X)

@@ -414,7 +414,7 @@ def test_codes_without_hamming_distances_are_refused(digits):
         *((SCORERS[name], one) for name in SCORERS for one in alone),
         (retrieval_scorer, make_pipeline(encoder, index)),
     ]:
-        with pytest.raises(ValueError, match="codes of AdditiveQuantizer have no Ham"):
+        with pytest.raises(ValueError, match="Codes of AdditiveQuantizer cannot"):
             scorer(scored, X, y)
 
 

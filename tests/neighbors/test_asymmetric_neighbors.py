@@ -160,7 +160,7 @@ def test_the_graph_is_of_distances(data):
 
 def test_what_is_missing_or_does_not_fit_is_refused(data):
     index = data.index()
-    with pytest.raises(ValueError, match="'cosine', .* for 'euclidean'; fit again"):
+    with pytest.raises(ValueError, match="'cosine', .*='euclidean'; set it back"):
         data.index().set_params(metric="cosine").kneighbors(data.queries)
     with pytest.raises(ValueError, match="7 features"):
         index.kneighbors(np.ones((17, 7)))

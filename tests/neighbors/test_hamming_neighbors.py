@@ -342,7 +342,7 @@ LARGE = 2**60 + 1
 )
 def test_labels_that_would_change_are_refused(some, others):
     index = HammingNeighbors().fit([[0, 1]] * 2, some)
-    with pytest.raises(ValueError, match="give labels of one type"):
+    with pytest.raises(ValueError, match="give labels of the same type"):
         index.partial_fit([[0, 1]] * 2, others)
     assert index.y_.tolist() == list(some)
 

@@ -350,7 +350,7 @@ ONE = {"pairs": [[0, 1]], "pair_labels": [1], "ids": np.arange(300)}
         ({"pairs": [[0.5, 5]]}, r"\[0.5, 5.0\]"),
         ({"pairs": [["0", "5"]]}, "'0', '5'"),
         ({"pairs": [[0, 1, 2]]}, "1, 3"),
-        ({"pairs": np.zeros((0, 2)), "pair_labels": []}, "Of 0 pairs"),
+        ({"pairs": np.zeros((0, 2)), "pair_labels": []}, "of the 0 pairs"),
         ({"pairs": [0, 1], "pair_labels": [1, 1]}, "pairs"),
         ({"ids": np.arange(299)}, "inconsistent"),
         ({"ids": np.arange(300) // 2}, "only 150"),
