@@ -110,7 +110,7 @@ def test_a_change_of_all_else_is_refused_or_has_its_effect(
         if is_loaded and name != "coding":
             assert (goes_on(stream) != expected).any(), name
         elif not is_loaded:
-            with pytest.raises(ValueError, match=f" {name} was"):
+            with pytest.raises(ValueError, match=f"{name} was"):
                 goes_on(stream)
         stream.set_params(**before)
     np.testing.assert_array_equal(goes_on(stream), expected)

@@ -21,7 +21,7 @@ AUTO_SCALES = {None: 5.0, "balanced": 15.0}
 
 @dataclass(frozen=True)
 class Training:
-    """What a loss gets to know about a fit.
+    """Facts about a fit that a loss gets to know.
 
     Attributes
     ----------

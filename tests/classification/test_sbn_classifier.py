@@ -533,7 +533,7 @@ def test_failed_partial_fit_leaves_the_old_state():
         ({"weights": MirrorWeights(prior_strength=-1.0)}, "prior_strength"),
         ({"weights": "mirror", "batch_norm": False}, "batch_norm=True"),
         ({"weights": "bayesbinn"}, "optimizer='sgd'"),
-        ({"weights": "mirror", "hidden_layer_sizes": (9,)}, "one layer"),
+        ({"weights": "mirror", "hidden_layer_sizes": (9,)}, "only one"),
         ({"gradient": "no_such"}, "no_such"),
     ],
 )

@@ -375,7 +375,7 @@ class TestReach:
                 assert family.__name__ in str(e.value)
 
     def test_a_network_is_refused_what_is_for_layers(self):
-        with pytest.raises(TypeError, match=r"Exact\(\).*no way.*'exact_network'"):
+        with pytest.raises(TypeError, match=r"Exact\(\).*single.*'exact_network'"):
             resolve_network_gradient("exact")
         with pytest.raises(TypeError, match="StraightThrough.*curvature.*ZGR"):
             resolve_network_gradient(StraightThrough(debias="quadratic"))
