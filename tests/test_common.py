@@ -450,7 +450,7 @@ def test_more_bits_than_axes_are_refused_with_both_numbers(name):
     message = rf"n_bits={X.shape[1] + 1} .*n_features={X.shape[1]}"
     with pytest.raises(ValueError, match=message):
         encoder.fit(X)
-    with pytest.raises(ValueError, match="n_bits=8, n_samples=7"):
+    with pytest.raises(ValueError, match="n_bits=8 with n_samples=7"):
         encoder.set_params(n_bits=8).fit(X[:7])
     encoder.set_params(n_bits=X.shape[1]).fit(X)
 

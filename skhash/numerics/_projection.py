@@ -171,7 +171,7 @@ def check_enough_columns(X, n_bits: int, method: str) -> None:
     if n_bits > limit:
         raise ValueError(
             f"{method} makes at most min(n_samples, n_features) bits, but n_bits="
-            f"{n_bits}, n_samples={X.shape[0]} and n_features={X.shape[1]}. Use "
+            f"{n_bits} with n_samples={X.shape[0]}, n_features={X.shape[1]}. Use "
             f"n_bits<={limit}, or RandomHyperplaneHash or SGHEncoder, which have no "
             "such limit."
         )
