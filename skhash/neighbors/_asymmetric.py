@@ -48,8 +48,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         most neighbours; see the notes of `asymmetric_scores`.
     search_fraction : float, default=1.0
         Share of the codes that `kneighbors` compares with each query. 1.0 compares all
-        codes and is exact. Lower values need a decoder with whole bytes as blocks; see
-        the notes.
+        codes and is exact. Lower values take effect only with a decoder whose blocks
+        are whole bytes; see the notes.
     packed : bool, default=False
         Format of the codes, as in `HammingNeighbors`: bits 0/1, or with True packed
         bytes.
