@@ -27,7 +27,7 @@ from skhash.utils.strategies import resolved
 INERT = (
     "The dual variable of solver={!r} stayed 0, so w_weight had no effect: with "
     "outputs in [-1, 1] it stays 0 if (1 + extrapolation) * u_step * penalty <= 1. Use "
-    "solver='prox' or 'dual_dc', which apply the penalty, or a larger u_step."
+    "solver='prox' or 'dual_dc', which do apply the penalty, or a larger u_step."
 )
 
 

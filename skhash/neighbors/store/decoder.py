@@ -36,7 +36,7 @@ ANGLES = {"euclidean": (2, 2, 1), "inner_product": (0, 1, 0), "cosine": (1, 1, 1
 ROUNDING = 64 * np.finfo(np.float64).eps
 BEYOND = (
     "Scores are beyond float32; multiply codebook, offset and queries by a small "
-    "constant, which changes no order."
+    "constant, which does not change the order."
 )
 
 
