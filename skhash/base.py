@@ -1,8 +1,8 @@
 """The base of all encoders: validation, chunked encoding, packing, saving.
 
-A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One trained by gradient
-descent derives from `BaseNeuralHasher`, which names its hooks. `with_parameters` makes
-the constructor of a leaf from annotated attributes of its class.
+A subclass defines `_fit_codes` and, unless it is linear, `_logits`. Encoders that are
+trained by gradient descent derive from `BaseNeuralHasher`, which lists its hooks.
+`with_parameters` makes constructors from the annotated attributes of a class.
 """
 
 import warnings
@@ -44,8 +44,9 @@ class BaseHasher(
 ):
     """Base of all encoders: ``X -> logits -> bits``, where bit = 1 if logit > 0.
 
-    A leaf writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`.
-    The first two see rows of unit length where `normalize` asks for them.
+    A subclass defines `_fit_codes(X, y, random_state)`, `_logits(X)` and
+    `_n_features_out`. The first two get rows scaled to unit length if `normalize` is
+    set.
     """
 
     n_bits: Count = field(default=64, kw_only=False)
@@ -328,9 +329,9 @@ SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
 
 
 class FittedBitsMixin:
-    """Encoders that learn an array with a row for each bit, from dense or sparse rows.
+    """Base of encoders that learn an array with one row per bit, from any rows.
 
-    A leaf says in `_learned` which attribute that is.
+    A subclass names that attribute in `_learned`.
     """
 
     _learned: str
@@ -353,8 +354,8 @@ class LinearLogitsMixin(FittedBitsMixin):
     """Logits ``(x - mean_) components_^T + intercept_``, without torch on the CPU.
 
     The mean is subtracted from the data, not folded into the intercept, so that data
-    far from the origin keep their precision. Sparse rows are never made dense: there
-    the mean moves to the other side.
+    far from the origin keep their precision. Sparse rows are never made dense; for
+    them, the mean is folded into the intercept.
     """
 
     mean_: np.ndarray  # (n_features,), float64
@@ -377,9 +378,8 @@ class LinearLogitsMixin(FittedBitsMixin):
 class MLPLogitsMixin(FittedBitsMixin):
     """Logits of linear layers with ReLU between them, of rows minus ``mean_``.
 
-    As in `LinearLogitsMixin` the mean is subtracted from dense rows and
-    moved to the other side of the first layer for sparse ones, and encoding on the CPU
-    does without torch.
+    As in `LinearLogitsMixin`, the mean is subtracted from dense rows, and folded into
+    the first intercept for sparse rows. Encoding on the CPU does not need torch.
     """
 
     mean_: np.ndarray | None  # (n_features,), float64; None where nothing is centred

@@ -33,25 +33,25 @@ Optimizer = str | type | partial
 
 @with_parameters(kw_only=True)
 class TrainedMixin:
-    """An estimator that trains a `TrainedModule`, in a skorch net.
+    """Base of estimators that train a `TrainedModule` in a skorch net.
 
-    A leaf writes three methods:
+    A subclass defines three methods:
 
-    * ``_build(X, targets, run)`` returns the module with its first weights;
-    * ``_module(run)`` returns a module of the shapes of a fit, whose weights are then
-      replaced; `run` is None where it is not trained;
-    * ``_read(module, X, run)`` returns the fitted attributes besides those below.
+    * ``_build(X, targets, run)`` returns the module with its initial weights;
+    * ``_module(run)`` returns a module with the shapes of a fit, whose weights are then
+      replaced; `run` is None if it is not trained further;
+    * ``_read(module, X, run)`` returns further fitted attributes.
 
     Attributes
     ----------
     mean_, scale_
-        Used to standardize rows.
+        Mean and scale by which rows are standardized.
     weights_, weight_names_ : list of ndarray, list of str
-        The state of the module. `save` keeps it.
+        State of the module, which `save` keeps.
     history_ : list of dict
     n_iter_ : int
     net_ : HashNet
-        The trained net, with its optimizer. `save` leaves it out.
+        Trained net, with its optimizer. `save` leaves it out.
     """
 
     lr: Positive = 0.01
@@ -171,9 +171,9 @@ class TrainedMixin:
 
 @with_parameters(kw_only=True)
 class BaseNeuralHasher(TrainedMixin, BaseHasher):
-    """Base of the encoders that are trained by gradient descent.
+    """Base of encoders that are trained by gradient descent.
 
-    A leaf writes the methods that `TrainedMixin` names.
+    A subclass defines the methods that `TrainedMixin` lists.
     """
 
     # Whether there is a `partial_fit`.
@@ -240,7 +240,7 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
 
 
 def arrays_of(module) -> dict[str, np.ndarray]:
-    """Copy the learned state of a module to arrays on the CPU.
+    """Copy the learned state of a module to NumPy arrays.
 
     Parameters
     ----------
