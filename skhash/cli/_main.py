@@ -164,8 +164,7 @@ def _add_audit(commands):
     parser = commands.add_parser(
         "audit",
         help="measure methods and code lengths on your vectors, and recommend a search",
-        description="Fit each method at each code length, measure memory, speed and "
-        "recall, and recommend the search that reaches the target with least memory.",
+        description="Measure memory, speed and recall of each method and code length.",
     )
     vectors = f"{VECTORS_HELP} (default: scikit-learn's digits)"
     parser.add_argument("vectors", nargs="?", metavar="VECTORS", help=vectors)

@@ -27,9 +27,8 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
     if keep_ids or not 0 < len(ids) < X.shape[1]:
         return vectors
     warnings.warn(
-        f"{path}: left out {listed(names[i] for i in ids)}, because integers that "
-        "count rows or are all different look like ids; to keep them, set "
-        "keep_ids=True (--keep-ids).",
+        f"{path}: left out {listed(names[i] for i in ids)}, which look like ids, as "
+        "they count rows or all differ; keep_ids=True (--keep-ids) keeps them.",
         stacklevel=5,
     )
     return np.delete(vectors, ids, axis=1)

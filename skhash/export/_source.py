@@ -124,8 +124,7 @@ def whole_ids(ids, engine):
     if len(wrong):
         raise ValueError(
             f"{engine} supports only integer ids of at least 0, got "
-            f"{wrong[0].item()!r}; export with ids=range(n), and keep a table of your "
-            "own ids."
+            f"{wrong[0].item()!r}; export with ids=range(n), and keep your own table."
         )
     return ids
 

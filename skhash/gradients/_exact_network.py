@@ -46,9 +46,8 @@ class ExactNetwork(NetworkGradient):
         for layer in layers:
             if layer.norm is not None and layer.norm.training:
                 raise TypeError(
-                    "ExactNetwork cannot normalize by batch statistics, since these "
-                    "depend on sampled values; call network.eval(), or use no batch "
-                    "norm."
+                    "ExactNetwork cannot normalize by batch statistics, which depend "
+                    "on sampled values; call network.eval(), or use no batch norm."
                 )
         p = self._probabilities(layers[0], X)
         for layer in layers[1:]:

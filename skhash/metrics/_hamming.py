@@ -421,7 +421,6 @@ def _gains(gain: str, levels: int) -> np.ndarray:
         return shared
     if levels > 512:
         raise ValueError(
-            f"Rows share {levels - 1} labels, too many for the gain 2^c - 1; use "
-            "gain='linear'."
+            f"Rows share {levels - 1} labels, too many for 2^c - 1; use gain='linear'."
         )
     return np.exp2(shared) - 1

@@ -268,8 +268,7 @@ def _read_hashes(hashes):
     elif not all(isinstance(one, str) for one in hashes):
         raise ValueError(
             "Hashes must be hex strings of one length, or integers of at least 0, got "
-            f"{hashes[:2]}...; convert signed 64-bit integers with "
-            "hashes.view(np.uint64)."
+            f"{hashes[:2]}...; view signed 64-bit integers as hashes.view(np.uint64)."
         )
     return from_hex(hashes)
 

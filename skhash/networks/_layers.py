@@ -453,7 +453,6 @@ def _rebuild(own_noise, generator, layer, noise, scale, **arguments):
     elif type(own_noise).__name__ != noise:
         raise ValueError(
             f"The noise {noise} of the network is not from skhash.noise, so it was not "
-            "saved. Set the parameter noise to the object that the network was fitted "
-            "with."
+            "saved. Set the parameter noise to the object used in fit."
         )
     return LAYERS[layer](noise=own_noise, generator=generator, **arguments)

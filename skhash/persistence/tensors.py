@@ -75,8 +75,7 @@ def _without_strings(name, array):
         array = array[..., None].view(np.uint32)
     if array.dtype not in NAMES:
         raise ValueError(
-            f"{name} has dtype {array.dtype}, but only numbers, booleans and strings "
-            "can be saved."
+            f"{name} has dtype {array.dtype}; saved are numbers, booleans and strings."
         )
     return array
 

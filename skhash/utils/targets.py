@@ -149,8 +149,7 @@ def _checked_indicator(y):
     wrong = values[~np.isin(values, (0, 1))]
     if len(wrong):
         raise ValueError(
-            f"y has columns for several labels, so it must hold 0 and 1, but it holds "
-            f"{wrong[0]}."
+            f"y has columns for several labels, so it must be 0 and 1, not {wrong[0]}."
         )
     return y.astype(np.int64)
 

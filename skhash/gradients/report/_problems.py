@@ -20,9 +20,8 @@ def make_problem(model, X, y, loss, batch_size, device):
         return _fitted_problem(model, X, y, loss, batch_size, device)
     if isinstance(model, nn.Module) == (loss is None) or not callable(model):
         raise TypeError(
-            f"model={model!r} with loss={loss!r} cannot be measured; give a function "
-            "of bits alone, a torch module and its loss, or an encoder that was "
-            "trained with sampled bits."
+            f"model={model!r} with loss={loss!r} must be a function of bits alone, a "
+            "torch module and its loss, or an encoder trained with sampled bits."
         )
     if not isinstance(X, torch.Tensor):
         X = torch.as_tensor(contiguous_rows(as_array(X)))
