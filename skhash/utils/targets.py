@@ -149,7 +149,7 @@ def _checked_indicator(y):
     wrong = values[~np.isin(values, (0, 1))]
     if len(wrong):
         raise ValueError(
-            f"y has columns for several labels, so it must be 0 and 1, not {wrong[0]}."
+            f"y has columns for several labels, but holds {wrong[0]}; give 0 and 1."
         )
     return y.astype(np.int64)
 
