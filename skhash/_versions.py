@@ -15,14 +15,14 @@ OPTIONAL = (
 
 
 def show_versions() -> None:
-    """Print the versions of skhash, of what it builds on, and of the machine.
+    """Print the versions of skhash and its dependencies, and the machine.
 
-    Put the output into a bug report. It imports none of these packages, so that it
-    works even if one of them does not.
+    Include the output in bug reports. The function imports none of these packages, so
+    it works even if one of them is broken.
 
     See Also
     --------
-    sklearn.show_versions : The same for scikit-learn, with its thread pools.
+    sklearn.show_versions : The same for scikit-learn, including thread pools.
 
     Examples
     --------

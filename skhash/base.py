@@ -1,8 +1,8 @@
 """The base of all encoders: validation, chunked encoding, packing, saving.
 
-A leaf writes `_fit_codes` and, unless it is linear, `_logits`. One trained by gradient
-descent derives from `BaseNeuralHasher`, which names its hooks. `with_parameters` makes
-the constructor of a leaf from annotated attributes of its class.
+A subclass defines `_fit_codes` and, unless it is linear, `_logits`. Encoders that are
+trained by gradient descent derive from `BaseNeuralHasher`, which lists its hooks.
+`with_parameters` makes constructors from the annotated attributes of a class.
 """
 
 import warnings
@@ -42,10 +42,11 @@ from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pa
 class BaseHasher(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
-    """Base of all encoders: ``X -> logits -> bits``, bit = 1 where logit > 0.
+    """Base of all encoders: ``X -> logits -> bits``, where bit = 1 if logit > 0.
 
-    A leaf writes `_fit_codes(X, y, random_state)`, `_logits(X)` and `_n_features_out`.
-    The first two see rows of unit length where `normalize` asks for them.
+    A subclass defines `_fit_codes(X, y, random_state)`, `_logits(X)` and
+    `_n_features_out`. The first two get rows scaled to unit length if `normalize` is
+    set.
     """
 
     n_bits: Count = field(default=64, kw_only=False)
@@ -68,12 +69,12 @@ class BaseHasher(
     def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Vectors, one per row.
         y : Ignored
             Not used, present for API consistency by convention.
 
@@ -85,8 +86,8 @@ class BaseHasher(
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, all its rows are equal, or the method cannot
-            make `n_bits` bits of it.
+            If `X` holds NaN or infinity, if all its rows are equal, or if the method
+            cannot make `n_bits` bits from it.
 
         Warns
         -----
@@ -114,12 +115,13 @@ class BaseHasher(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         logits : ndarray of shape (n_samples, n_bits), float32
-            A bit is 1 where its logit is above 0. The distance from 0 says how sure
-            the bit is.
+            A bit is 1 if its logit is above 0. The further from 0, the more certain the
+            bit.
         """
         return self._encode(X, np.float32, self._n_features_out, np.asarray)
 
@@ -129,12 +131,13 @@ class BaseHasher(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         bits : ndarray of shape (n_samples, n_bits), uint8
-            0 and 1. Memory beyond the result is bounded; rows are encoded in chunks,
-            and the result does not depend on the chunk.
+            Bits 0 and 1. Rows are encoded in chunks, so the extra memory is bounded;
+            the chunk size does not affect the result.
         """
         return self._encode(X, np.uint8, self._n_features_out, signs)
 
@@ -144,6 +147,7 @@ class BaseHasher(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
@@ -156,18 +160,19 @@ class BaseHasher(
         )
 
     def save(self, path) -> None:
-        """Write the fitted encoder to a directory of JSON and safetensors.
+        """Save the fitted encoder to a directory, as safetensors and JSON.
 
         Parameters
         ----------
         path : path-like
-            A new directory, or one that `save` wrote before, which is then replaced in
-            one step: a crash leaves the old or the new state, whole.
+            Directory to write to: a new one, or one that `save` wrote before. The
+            latter is replaced atomically: a crash leaves either the old or the new
+            state, complete.
 
         Raises
         ------
         FileExistsError
-            If something else is at `path`.
+            If `path` holds anything else.
 
         See Also
         --------
@@ -219,8 +224,8 @@ class BaseHasher(
             assert_all_finite(X, estimator_name=name, input_name="X")
             raise ValueError(
                 f"The largest magnitude in X is {max(X.max(), -X.min()):.3g}, which "
-                f"{name} cannot compute with. Look for wrong values in "
-                "X, or multiply all rows that are fitted and encoded by a constant."
+                f"{name} cannot compute with. Check X for wrong values, or multiply "
+                "all rows by a constant, in fit and transform."
             )
 
     def _prepare_all(self, X):
@@ -236,7 +241,7 @@ class BaseHasher(
         if (high - low).max() <= rounding:
             directions = ", of unit length," if self.normalize else ""
             raise ValueError(
-                f"All {X.shape[0]} rows of X{directions} are equal, and "
+                f"All {X.shape[0]} rows of X{directions} are equal, but "
                 f"{type(self).__name__} learns from how they differ. Check how X was "
                 "made."
             )
@@ -249,9 +254,9 @@ class BaseHasher(
         n_dead = np.count_nonzero(rarer <= len(rows) * DEAD_SHARE)
         if 2 * n_dead > len(counts):
             warnings.warn(
-                f"{n_dead} of {len(counts)} bits are the same for nearly all rows, and "
-                "tell nothing. Look in X for rows far from all others, to be removed "
-                "or clipped, for many equal rows, and for too little training.",
+                f"{n_dead} of {len(counts)} bits are the same for nearly all rows, so "
+                "they carry no information. Check X for outliers, which you can remove "
+                "or clip, and for many equal rows; or train for longer.",
                 stacklevel=6,
             )
 
@@ -324,9 +329,9 @@ SAMPLE_ROWS, DEAD_SHARE = 1000, 0.002
 
 
 class FittedBitsMixin:
-    """Encoders that learn an array with a row for each bit, from dense or sparse rows.
+    """Base of encoders that learn an array with one row per bit, from any rows.
 
-    A leaf says in `_learned` which attribute that is.
+    A subclass names that attribute in `_learned`.
     """
 
     _learned: str
@@ -349,8 +354,8 @@ class LinearLogitsMixin(FittedBitsMixin):
     """Logits ``(x - mean_) components_^T + intercept_``, without torch on the CPU.
 
     The mean is subtracted from the data, not folded into the intercept, so that data
-    far from the origin keep their precision. Sparse rows are never made dense: there
-    the mean moves to the other side.
+    far from the origin keep their precision. Sparse rows are never made dense; for
+    them, the mean is folded into the intercept.
     """
 
     mean_: np.ndarray  # (n_features,), float64
@@ -373,9 +378,8 @@ class LinearLogitsMixin(FittedBitsMixin):
 class MLPLogitsMixin(FittedBitsMixin):
     """Logits of linear layers with ReLU between them, of rows minus ``mean_``.
 
-    As in `LinearLogitsMixin` the mean is subtracted from dense rows and
-    moved to the other side of the first layer for sparse ones, and encoding on the CPU
-    does without torch.
+    As in `LinearLogitsMixin`, the mean is subtracted from dense rows, and folded into
+    the first intercept for sparse rows. Encoding on the CPU does not need torch.
     """
 
     mean_: np.ndarray | None  # (n_features,), float64; None where nothing is centred

@@ -1,10 +1,9 @@
 """The formats of a binary code and the conversions between them.
 
-One code has three faces: *bits* (``uint8`` 0/1, one column a bit) at the public
-boundary, *packed* bytes (``uint8``, eight bits a byte, the first bit in the highest
-place, padding bits 0) in files and indexes, and *signs* (-1/+1) inside losses. *Words*
-are the packed bytes seen as ``uint64``, which is what the kernels count. Conversions
-stand here and nowhere else.
+A code has three forms: *bits* (``uint8`` 0/1, one column per bit) in the public API,
+*packed* bytes (``uint8``, eight bits per byte, the first bit highest, padding bits 0)
+in files and indexes, and *signs* (-1/+1) inside losses. *Words* are packed bytes viewed
+as ``uint64``, which kernels count. All conversions are in this module.
 """
 
 from operator import index
@@ -39,6 +38,7 @@ def packed_width(n_bits: int) -> int:
     Parameters
     ----------
     n_bits : int
+        Number of bits per code.
 
     Returns
     -------
@@ -59,17 +59,18 @@ def check_bits(bits) -> np.ndarray:
     Parameters
     ----------
     bits : array-like of shape (n, n_bits)
-        Booleans, or numbers that are all 0 or 1.
+        Bits, as booleans or as numbers 0 and 1.
 
     Returns
     -------
     bits : ndarray of shape (n, n_bits), uint8
+        Bits 0 and 1.
 
     Raises
     ------
     ValueError
-        If the array is not two-dimensional, is masked, has no columns, or holds another
-        value than 0 and 1.
+        If the array is not two-dimensional, is masked, has no columns, or holds values
+        other than 0 and 1.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def check_bits(bits) -> np.ndarray:
     if bits.ndim != 2 or bits.shape[1] == 0:
         raise ValueError(
             "Codes must have shape (n_codes, n_bits) with n_bits >= 1, got an array of "
-            f"shape {bits.shape}. A single code is a row: codes.reshape(1, -1)."
+            f"shape {bits.shape}. Pass a single code as codes.reshape(1, -1)."
         )
     if bits.dtype != bool:
         if bits.dtype.kind not in "iuf":
@@ -92,8 +93,8 @@ def check_bits(bits) -> np.ndarray:
             if wrong.any():
                 raise ValueError(
                     f"Codes must hold 0 and 1 only, got {block[wrong][0]!s}. Encode "
-                    "vectors first; for packed bytes use packed=True or unpack_bits; "
-                    "for -1/+1 use signs_to_bits."
+                    "vectors first. For packed bytes set packed=True or use "
+                    "unpack_bits; for -1/+1 use signs_to_bits."
                 )
     return np.ascontiguousarray(bits, dtype=np.uint8)
 
@@ -104,8 +105,9 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     Parameters
     ----------
     packed : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes.
     n_bits : int, default=None
-        The number of bits, where it is known: then the width and the padding bits are
+        Number of bits, if known. The number of bytes and the padding bits are then
         checked too.
 
     Returns
@@ -115,8 +117,8 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     Raises
     ------
     ValueError
-        If the dtype is not ``uint8``, the shape does not fit, the array is masked, or a
-        padding bit is set.
+        If the dtype is not ``uint8``, if the shape does not fit, if the array is
+        masked, or if a padding bit is set.
 
     Examples
     --------
@@ -128,13 +130,13 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     packed = as_array(packed)
     if packed.dtype != np.uint8:
         raise ValueError(
-            f"Packed codes must have dtype uint8, got {packed.dtype}. Of words, pass "
-            "the bytes: codes.view(np.uint8); of bytes, codes.astype(np.uint8)."
+            f"Packed codes must have dtype uint8, got {packed.dtype}. Convert words by "
+            "codes.view(np.uint8), and other bytes by codes.astype(np.uint8)."
         )
     if packed.ndim != 2 or packed.shape[1] == 0:
         raise ValueError(
             "Packed codes must have shape (n_codes, n_bytes) with n_bytes >= 1, got "
-            f"{packed.shape}. A single code is a row: packed.reshape(1, -1)."
+            f"{packed.shape}. Pass a single code as packed.reshape(1, -1)."
         )
     if n_bits is not None:
         if packed.shape[1] != packed_width(n_bits):
@@ -146,7 +148,7 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
         if padding and (packed[:, -1] & ((1 << padding) - 1)).any():
             raise ValueError(
                 f"The last {padding} bit(s) of the last byte must be 0 in packed codes "
-                f"of {n_bits} bits. numpy.packbits(..., bitorder='big') leaves them 0."
+                f"of {n_bits} bits; pack with numpy.packbits(..., bitorder='big')."
             )
     return np.ascontiguousarray(packed)
 
@@ -157,7 +159,7 @@ def pack_bits(bits) -> np.ndarray:
     Parameters
     ----------
     bits : array-like of shape (n, n_bits)
-        0 and 1, or booleans. `n_bits` need not be a multiple of 8.
+        Bits 0 and 1, or booleans. `n_bits` does not have to be a multiple of 8.
 
     Returns
     -------
@@ -186,16 +188,19 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
     Parameters
     ----------
     packed : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes.
     n_bits : int
+        Number of bits per code.
 
     Returns
     -------
     bits : ndarray of shape (n, n_bits), uint8
+        Bits 0 and 1.
 
     Raises
     ------
     ValueError
-        As `check_packed`.
+        As in `check_packed`.
 
     See Also
     --------
@@ -213,13 +218,13 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
 
 
 def from_hex(strings) -> np.ndarray:
-    """Read codes that are written in hexadecimal, such as perceptual hashes.
+    """Read codes from hexadecimal strings, such as perceptual hashes.
 
     Parameters
     ----------
     strings : array-like of shape (n,), str
-        Hexadecimal digits in upper or lower case, perhaps after ``0x``: as many in each
-        string, four bits a digit.
+        Hexadecimal digits in upper or lower case, optionally after ``0x``. All strings
+        must have the same number of digits; each digit is four bits.
 
     Returns
     -------
@@ -230,7 +235,7 @@ def from_hex(strings) -> np.ndarray:
     Raises
     ------
     ValueError
-        If one is no such string, or not as long as the first; the message has the
+        If one is not such a string, or not as long as the first. The message quotes the
         string and its position.
 
     See Also
@@ -246,7 +251,7 @@ def from_hex(strings) -> np.ndarray:
     """
     given = as_array(strings, dtype=object)
     if given.ndim != 1:
-        raise ValueError(f"Hex strings are a list, got shape {given.shape}.")
+        raise ValueError(f"Hex strings must be a list, got shape {given.shape}.")
     texts = [str(s).lower().removeprefix("0x") for s in given]
     n_digits = len(texts[0]) if texts else 2
     are_right = [
@@ -256,7 +261,7 @@ def from_hex(strings) -> np.ndarray:
     if not all(are_right):
         place = are_right.index(False)
         raise ValueError(
-            f"Each string must hold hexadecimal digits, {n_digits} as the first does; "
+            f"Each string must hold {n_digits} hexadecimal digits, as the first does; "
             f"got {given[place]!r} at position {place}."
         )
     padding = "0" * (n_digits % 2)
@@ -267,16 +272,17 @@ def from_hex(strings) -> np.ndarray:
 
 
 def to_hex(packed) -> np.ndarray:
-    """Write packed codes in hexadecimal.
+    """Write packed codes as hexadecimal strings.
 
     Parameters
     ----------
     packed : array-like of shape (n, n_bytes), uint8
+        Packed codes.
 
     Returns
     -------
     strings : ndarray of shape (n,), str
-        Two digits a byte, in lower case.
+        Two digits per byte, in lower case.
 
     See Also
     --------
@@ -295,10 +301,10 @@ def to_hex(packed) -> np.ndarray:
 
 
 def packed_to_words(packed: np.ndarray) -> np.ndarray:
-    """View packed bytes as 64-bit words, the last one padded with zeros.
+    """View packed bytes as 64-bit words; the last word is padded with zeros.
 
-    The order of the bytes within a word is the machine's: words are for counting bits
-    that differ, which no order changes, and never leave the process.
+    The byte order within a word is that of the machine. Words are only for counting
+    differing bits, which the order does not affect; do not store them.
 
     Parameters
     ----------
@@ -307,7 +313,7 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
     Returns
     -------
     words : ndarray of shape (n, ceil(n_bytes / 8)), uint64
-        A view of `packed` where its rows are whole words.
+        A view of `packed` if its rows are whole words, otherwise a copy.
 
     Raises
     ------
@@ -324,7 +330,7 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
     n, n_bytes = packed.shape
     if 8 * n_bytes > MAX_BITS:
         raise ValueError(
-            f"Codes of {8 * n_bytes} bits are too long; they may have {MAX_BITS}."
+            f"Codes of {8 * n_bytes} bits are too long; the maximum is {MAX_BITS}."
         )
     n_words = -(-n_bytes // 8)
     if n_bytes == 8 * n_words and packed.flags.c_contiguous:
@@ -335,7 +341,7 @@ def packed_to_words(packed: np.ndarray) -> np.ndarray:
 
 
 def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
-    """Map 0/1 to -1/+1.
+    """Map bits 0/1 to signs -1/+1.
 
     Parameters
     ----------
@@ -347,11 +353,12 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     Returns
     -------
     signs : ndarray of shape (n, n_bits), dtype
+        Signs -1 and +1.
 
     Raises
     ------
     ValueError
-        As `check_bits`, or if `dtype` does not hold -1.
+        As in `check_bits`, or if `dtype` cannot hold -1.
 
     Examples
     --------
@@ -361,14 +368,14 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     """
     if np.dtype(dtype).kind not in "if":
         raise ValueError(
-            f"dtype must hold -1, got {np.dtype(dtype)}; take a signed integer or a "
-            "float."
+            f"dtype must be able to hold -1, got {np.dtype(dtype)}; use a signed "
+            "integer or a float."
         )
     return check_bits(bits).astype(dtype) * 2 - 1
 
 
 def signs_to_bits(signs) -> np.ndarray:
-    """Map -1/+1 to 0/1.
+    """Map signs -1/+1 to bits 0/1.
 
     Parameters
     ----------
@@ -378,11 +385,12 @@ def signs_to_bits(signs) -> np.ndarray:
     Returns
     -------
     bits : ndarray of the same shape, uint8
+        Bits 0 and 1.
 
     Raises
     ------
     ValueError
-        If there is any other value, 0 included.
+        If there is any other value, including 0.
 
     Examples
     --------
@@ -400,18 +408,22 @@ def signs_to_bits(signs) -> np.ndarray:
 
 
 def hamming_distances(packed_a, packed_b) -> np.ndarray:
-    """Count the bits that differ, for all pairs: the reference of all searches.
+    """Compute the Hamming distances of all pairs of codes.
 
-    It holds a (n_a, n_b) matrix; search with `HammingNeighbors`, which does not.
+    The result is an (n_a, n_b) matrix. To find near codes without one, use
+    `HammingNeighbors`.
 
     Parameters
     ----------
     packed_a : array-like of shape (n_a, n_bytes), uint8
+        First packed codes of the pairs.
     packed_b : array-like of shape (n_b, n_bytes), uint8
+        Second packed codes of the pairs.
 
     Returns
     -------
     distances : ndarray of shape (n_a, n_b), int32
+        Numbers of bits that differ.
 
     Examples
     --------
@@ -423,30 +435,35 @@ def hamming_distances(packed_a, packed_b) -> np.ndarray:
 
 
 def spherical_hamming_distances(packed_a, packed_b) -> np.ndarray:
-    """Divide the bits that differ by the ones in common, for all pairs.
+    """Compute the spherical Hamming distances of all pairs of codes.
 
-    The distance that `SphericalHash` was published with (Heo et al., 2012, equation 7):
-    two vectors in many of the same balls lie in a small region. Smaller is nearer. Two
-    codes without a common one count as if they had a tenth of one, so that they are far
-    and still differ in how far.
+    This is the distance that `SphericalHash` was published with (Heo et al., 2012,
+    equation 7): the number of differing bits divided by the number of common ones,
+    because vectors that share many balls lie in a small region. If two codes have no
+    ones in common, the divisor is 0.1, so that they are far apart, but not all equally
+    far.
 
     Parameters
     ----------
     packed_a : array-like of shape (n_a, n_bytes), uint8
+        First packed codes of the pairs.
     packed_b : array-like of shape (n_b, n_bytes), uint8
+        Second packed codes of the pairs.
 
     Returns
     -------
     distances : ndarray of shape (n_a, n_b), float64
+        Spherical Hamming distances.
 
     See Also
     --------
-    hamming_distances : Counts the bits that differ.
+    hamming_distances : The number of bits that differ.
 
     Notes
     -----
-    Where no ones are in common, the paper leaves the distance undefined; the authors'
-    code adds a tenth to all counts of common ones, which changes the order elsewhere.
+    The paper leaves the distance undefined if there are no common ones. The authors'
+    code adds 0.1 to every number of common ones, which changes the order of other codes
+    too.
 
     Examples
     --------
@@ -465,7 +482,7 @@ def _count_ones(packed_a, packed_b, combine) -> np.ndarray:
     if packed_a.shape[1] != packed_b.shape[1]:
         raise ValueError(
             f"Codes of {packed_a.shape[1]} bytes and of {packed_b.shape[1]} bytes "
-            "cannot be compared."
+            "cannot be compared; both must have the same length."
         )
     a, b = packed_to_words(packed_a), packed_to_words(packed_b)
     counts = np.empty((len(a), len(b)), dtype=np.int32)

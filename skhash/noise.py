@@ -18,15 +18,15 @@ __all__ = ["Logistic", "Noise", "Normal", "Triangular", "Uniform"]
 
 
 class Noise(BaseEstimator, metaclass=ABCMeta):
-    """A distribution of noise, symmetric around 0.
+    """Base class of noise distributions, symmetric around 0.
 
-    A family writes `_cdf`, `_pdf` and `_icdf` at scale 1, and its `_unit_variance`
-    there.
+    A subclass defines `_cdf`, `_pdf`, `_icdf` and `_unit_variance`, all at scale 1.
 
     Parameters
     ----------
     scale : float, default=1.0
-        Stretches the noise: the distribution function is ``F(a / scale)``.
+        Factor by which the noise is stretched: the distribution function is
+        ``F(a / scale)``.
     """
 
     _unit_variance: float
@@ -49,6 +49,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         return self._cdf(self._over_scale(a))
 
@@ -58,6 +59,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         return self._over_scale(self._pdf(self._over_scale(a)))
 
@@ -65,29 +67,33 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         return values if self.scale == 1 else values / self.scale  # one pass less
 
     def icdf(self, p):
-        """Return the `a` with ``F(a) = p``; infinite at 0 and 1 where the support is.
+        """Return the `a` with ``F(a) = p``, infinite at 0 and 1 if the support is.
 
         Parameters
         ----------
         p : Tensor of probabilities
+            Probabilities.
         """
         return self.scale * self._icdf(p)
 
     def sample(self, shape, generator=None, *, device=None, dtype=torch.float32):
-        """Draw noise; always finite.
+        """Draw noise, which is always finite.
 
         Parameters
         ----------
         shape : tuple of int
+            Shape of the result.
         generator : torch.Generator or None
-            On `device`; None uses torch's global one.
+            Generator on `device`. None uses torch's global one.
         device : torch.device or None
-            None uses that of `generator`.
+            Device of the noise. None uses that of `generator`.
         dtype : torch.dtype
+            Type of the result.
 
         Returns
         -------
         noise : Tensor of shape `shape`
+            Noise.
         """
         if device is None and generator is not None:
             device = generator.device
@@ -95,26 +101,29 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         return self._finite_icdf(p)
 
     def sample_spread(self, n_draws, shape, generator=None, *, dtype=torch.float32):
-        """Draw noise several times, so that the draws of each entry are spread.
+        """Draw noise several times, with the draws of each entry spread evenly.
 
-        Each draw alone is as one of `sample`. Together they are a Latin hypercube: of
-        an entry's draws one falls into each of `n_draws` ranges that are equally
-        likely, in an independent order. The mean of a function over the draws varies no
-        more than over independent ones if the function is monotone in each entry, and
-        much less if it is nearly a sum over entries.
+        Each draw alone is distributed as in `sample`. Together they are a Latin
+        hypercube: each of `n_draws` equally likely ranges has one of an entry's draws,
+        in an independent order. The mean of a function over the draws varies no more
+        than over independent draws if the function is monotone in each entry, and much
+        less if it is nearly a sum over entries.
 
         Parameters
         ----------
         n_draws : int
+            Number of draws.
         shape : tuple of int
-            Of one draw.
+            Shape of one draw.
         generator : torch.Generator or None
-            None uses torch's global one, on the CPU.
+            Generator for the draws. None uses torch's global one, on the CPU.
         dtype : torch.dtype
+            Type of the result.
 
         Returns
         -------
         noise : Tensor of shape ``(n_draws, *shape)``
+            Noise, one draw per entry of the first axis.
 
         References
         ----------
@@ -148,11 +157,13 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
     def log_odds(self, a):
         """Return ``log F(a) / (1 - F(a))``, finite and differentiable everywhere.
 
-        Where either probability is below the resolution of the dtype, it is constant.
+        The log odds are constant where a probability is below the resolution of the
+        dtype.
 
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         edge = torch.finfo(a.dtype).eps
         on, off = self.cdf(a), self.cdf(-a)
@@ -164,23 +175,24 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         a : Tensor of logits
+            Logits.
         """
         edge = torch.finfo(a.dtype).eps
         return self.pdf(a) / self.cdf(a).clamp(min=edge)
 
     @property
     def variance(self) -> float:
-        """The variance of the noise."""
+        """Variance of the noise."""
         return self.scale**2 * self._unit_variance
 
 
 class Logistic(Noise):
-    """Logistic noise: ``F(a) = sigmoid(2 a / scale)``; its mean unit is the tanh.
+    """Logistic noise: ``F(a) = sigmoid(2 a / scale)``. The mean of a unit is a tanh.
 
     Parameters
     ----------
     scale : float, default=1.0
-        At 2 a unit is on with probability ``sigmoid(a)``.
+        Scale of the noise. At 2, a unit is on with probability ``sigmoid(a)``.
 
     Examples
     --------
@@ -209,12 +221,12 @@ class Logistic(Noise):
 
 
 class Uniform(Noise):
-    """Uniform noise on [-scale, scale]; its mean unit is the hard tanh.
+    """Uniform noise on [-scale, scale]. The mean of a unit is a hard tanh.
 
     Parameters
     ----------
     scale : float, default=1.0
-        Half the width of the support.
+        Half of the width of the support.
 
     Examples
     --------
@@ -237,7 +249,7 @@ class Uniform(Noise):
 
 
 class Triangular(Noise):
-    """Triangular noise on [-2 scale, 2 scale]; its mean unit is piecewise quadratic.
+    """Triangular noise on [-2 scale, 2 scale]; a unit's mean is piecewise quadratic.
 
     Parameters
     ----------
@@ -269,12 +281,12 @@ class Triangular(Noise):
 
 
 class Normal(Noise):
-    """Gaussian noise, of standard deviation ``scale * sqrt(2 / pi)``.
+    """Gaussian noise with standard deviation ``scale * sqrt(2 / pi)``.
 
     Parameters
     ----------
     scale : float, default=1.0
-        At ``sqrt(pi / 2)`` the noise is standard normal.
+        Scale of the noise. At ``sqrt(pi / 2)``, it is standard normal.
 
     Examples
     --------
@@ -316,7 +328,7 @@ NOISES = {
 
 
 def resolve_noise(noise) -> Noise:
-    """Return the noise of a name, or the noise itself.
+    """Return a noise by its name, or the given noise itself.
 
     Parameters
     ----------
@@ -325,7 +337,7 @@ def resolve_noise(noise) -> Noise:
     Raises
     ------
     ValueError
-        If it is neither, or its scale is not a number above 0.
+        If it is neither, or if its scale is not a number above 0.
     """
     if isinstance(noise, str) and noise in NOISES:
         return NOISES[noise]()

@@ -30,7 +30,7 @@ def test_rows_that_are_all_equal_are_refused(cls):
     y = targets(encoder, X)
     for rows in (X, X.astype(np.float32), np.zeros((10, 3))):
         with pytest.raises(
-            ValueError, match=f"All 10 rows .* equal, and {cls.__name__}"
+            ValueError, match=f"All 10 rows .* equal, but {cls.__name__}"
         ):
             encoder.fit(rows, y)
     if encoder.__sklearn_tags__().input_tags.sparse:

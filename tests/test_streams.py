@@ -110,7 +110,7 @@ def test_a_change_of_all_else_is_refused_or_has_its_effect(
         if is_loaded and name != "coding":
             assert (goes_on(stream) != expected).any(), name
         elif not is_loaded:
-            with pytest.raises(ValueError, match=f" {name} was"):
+            with pytest.raises(ValueError, match=f"{name} was"):
                 goes_on(stream)
         stream.set_params(**before)
     np.testing.assert_array_equal(goes_on(stream), expected)
@@ -283,7 +283,7 @@ def test_a_few_rows_to_train_on_may_leave_none_to_validate():
 @each_trained
 def test_callbacks_that_watch_validation_need_some(estimator):
     encoder = clone(estimator).set_params(callbacks=[EarlyStopping()])
-    with pytest.raises(ValueError, match="EarlyStopping watches 'valid_loss'.*0.1"):
+    with pytest.raises(ValueError, match="EarlyStopping monitors 'valid_loss'.*0.1"):
         encoder.fit(X, Y)
     encoder.set_params(callbacks=[("stop", EarlyStopping(monitor="train_loss"))])
     encoder.fit(X, Y)

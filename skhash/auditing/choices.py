@@ -13,7 +13,7 @@ MANY = 10**15
 
 @dataclass(frozen=True)
 class Choice:
-    """A row, and its recall with its standard error, after re-ranking or without."""
+    """A row, and its recall and standard error, with or without re-ranking."""
 
     row: AuditRow
     recall: float

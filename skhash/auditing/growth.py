@@ -16,10 +16,10 @@ HELD_OUT, SHARES = 0.2, (0.1, 0.3, 1.0)
 
 @dataclass(frozen=True)
 class Growth:
-    """Recalls among growing numbers of vectors, and the recall to expect among more.
+    """Recall among growing numbers of vectors, and the recall to expect among more.
 
-    Four fifths of the database, but at most 100,000, were fitted by the recommended
-    method. ``recalls`` are those of its search among ``sizes`` of the others.
+    The recommended method was fitted to four fifths of the database, at most 100,000
+    vectors. ``recalls`` are those of its search among ``sizes`` of the other vectors.
     """
 
     sizes: list[int]
@@ -28,10 +28,11 @@ class Growth:
 
     @property
     def expected(self) -> float:
-        """The recall to expect among `n_vectors`.
+        """Recall to expect among `n_vectors`.
 
-        The arc cosine of its square root, whose standard error is the same for all
-        recalls, is taken to be linear in the logarithm of the number of vectors.
+        The arc cosine of the square root of recall is extrapolated linearly in the
+        logarithm of the number of vectors; its standard error is the same for all
+        recalls.
         """
         angles = np.arccos(np.sqrt(self.recalls))
         slope, start = np.polyfit(np.log(self.sizes), angles, 1)
@@ -44,9 +45,9 @@ def check_growth(n_vectors, n_database, n_found) -> None:
     least = round(n_found / (HELD_OUT * min(SHARES)))
     if n_vectors is not None and n_database < least:
         raise ValueError(
-            f"{n_vectors=} needs at least {least:,} vectors besides the queries, for "
-            f"{n_found} to be found in parts of a fifth of them; there are "
-            f"{n_database:,}. Lower rerank, or audit more vectors."
+            f"{n_vectors=} needs at least {least:,} vectors besides the queries, so "
+            f"that {n_found} can be found among parts of a fifth of them; there are "
+            f"only {n_database:,}. Lower rerank, or audit more vectors."
         )
 
 

@@ -20,28 +20,28 @@ FEW = np.random.RandomState(0).standard_normal((128, 8))
 
 @dataclass(frozen=True)
 class AuditRow:
-    """Measurements of one search of one method at one length.
+    """Measurements of one search, of one method at one code length.
 
-    ``search`` is "hamming", by Hamming distance between codes, or "asymmetric", by
-    uncompressed queries, which are compared with what the codes decode to. Codes of
-    `sign` are searched in both ways, and have two rows.
+    ``search`` is "hamming", for Hamming distance between codes, or "asymmetric", for
+    uncompressed queries that are compared with decoded codes. Codes of `sign` are
+    searched in both ways, and have two rows.
 
     `recall` is the share of the true neighbours that are found, averaged over the
-    queries, by Hamming distance in expectation over the order of ties. It is the
-    ceiling that quantization sets, as the search among codes is exhaustive.
-    `recall_reranked` is the share among the first `rerank` codes, which is found by
-    comparing these by their vectors. Each has its standard error. `depth` is the number
-    of codes that have to be re-ranked until the recall reaches the target: the least of
-    k, 3 k, 10 k and 30 k for k neighbours, or None if these do not suffice.
+    queries; for Hamming distance, in expectation over the order of ties. Every code is
+    compared, so recall is lost only to compression. `recall_reranked` is the share
+    among the first `rerank` codes, which re-ranking by their vectors finds. Both have a
+    standard error. `depth` is the number of codes to re-rank for the target recall: the
+    least of k, 3 k, 10 k and 30 k that suffices for k neighbours, or None.
 
-    The search holds ``bytes_per_vector`` of a vector in memory: the ``code_bytes``, and
-    by uncompressed queries a byte or more beside these, except for inner products.
-    ``codebook_bytes`` decode the codes, once for all vectors.
+    The search holds ``bytes_per_vector`` in memory: the ``code_bytes`` and, for
+    uncompressed queries except with inner products, a byte or more stored with the
+    code. ``codebook_bytes`` is the one-off cost of the decoder.
 
-    Times are wall-clock on this machine. ``fit_seconds`` is None of a code that is cut
-    from a longer one, whose row has those of the only fit. Speeds are per second, after
-    a first run that is not timed, and the fastest of some runs where one is short; None
-    where the search was not timed. ``mean_average_precision`` is by labels.
+    Times are wall-clock times on this machine. ``fit_seconds`` is None for codes that
+    were truncated from longer ones; the row of the longest has the time of the fit.
+    Speeds are per second, after a first run that is not timed, and the fastest of
+    several runs if these are short; None if the search was not timed.
+    ``mean_average_precision`` is measured with labels.
     """
 
     method: str

@@ -302,14 +302,14 @@ def _shower(result, image_shape, texts_of_rows):
 def _texts_of(given, rows) -> dict[int, str]:
     """Return the texts of these rows, from a mapping or a sequence."""
     if isinstance(given, str):
-        raise ValueError("texts must hold a text for each vector; got a single one.")
+        raise ValueError("texts must hold one text per vector, got a single string.")
     if not isinstance(given, Mapping):
         given = dict(enumerate(given))
     missing = [row for row in rows if row not in given]
     if missing:
         raise ValueError(
-            f"texts has none for row {missing[0]}, which the page shows; give a text "
-            "for each vector."
+            f"texts has no text for row {missing[0]}, which the page shows; give one "
+            "text per vector."
         )
     return {row: given[row] for row in rows}
 
@@ -334,8 +334,8 @@ def check_image_shape(shape, n_features) -> tuple[int, ...]:
     colors = len(shape) == 3 and 3 in (shape[0], shape[-1]) if is_shape else False
     if not (is_shape and (len(shape) == 2 or colors) and np.prod(shape) == n_features):
         raise ValueError(
-            f"image_shape={shape!r} is not the shape of images of {n_features:,} "
-            "numbers, such as (28, 28), or (28, 28, 3) or (3, 28, 28) of colours."
+            f"image_shape={shape!r} is not a shape of images with {n_features:,} "
+            "numbers, such as (28, 28), or (28, 28, 3) or (3, 28, 28) for colour."
         )
     return tuple(shape)
 

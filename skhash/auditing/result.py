@@ -12,36 +12,39 @@ from skhash.auditing.texts import quoted
 
 @dataclass(frozen=True, repr=False)
 class AuditResult:
-    """The measurements of an audit, and the recommended code and search.
+    """The measurements of an audit, and the search that it recommends.
 
     Attributes
     ----------
     rows : list of AuditRow
-        One for each method, length and search, in the given order.
+        Measurements of each method, length and search, in the order given to `audit`.
     recommended : AuditRow
-        The recommended method, length and search: that of least memory, for the given
-        vectors, that reaches the target recall. Of equal memory, or if none reaches it,
-        it is that of best recall.
+        Row of the recommended method, length and search: among those that reach the
+        target recall, the one that needs the least memory for the given vectors, and
+        among equals the one with the best recall. If none reaches the target, the one
+        with the best recall.
     choice : Choice
-        This row, with the ``recall`` that it was chosen for and the standard ``error``
-        of that, and ``memory(n_vectors)``, bytes.
+        The recommended row, with the ``recall`` for which it was chosen, the standard
+        ``error`` of that recall, and ``memory(n_vectors)`` in bytes.
     reason : str
-        The reason, in a sentence.
+        Why it is recommended, as part of a sentence.
     encoder : estimator
         The recommended encoder or quantizer, fitted.
     settings : dict
-        Settings of the audit: sizes, `n_neighbors`, `rerank`, `metric`, target, random
-        state; and the date, the processor and the cores.
+        Settings of the audit: sizes, `n_neighbors`, `rerank`, `metric`, target recall,
+        random state, date, processor and number of cores.
     skipped : list of str
-        Methods and lengths that could not be measured, with the reason.
+        Methods and lengths that could not be measured, with the reasons.
     alternatives : list of str
-        Other choices: for more vectors, without re-ranking, and of other engines.
+        Sentences on what to choose for more vectors or without re-ranking, and on
+        whether another engine does better.
     evidence : object or None
-        Scores of true neighbours and of random pairs by the recommended search, and
-        examples of queries, for `to_html`.
+        Scores of true neighbours and of random pairs with the recommended search, and
+        example queries, for `to_html`.
     growth : object or None
-        With `n_vectors`, the ``recalls`` that were measured among growing ``sizes`` of
-        vectors that were not fitted, and the recall ``expected`` among `n_vectors`.
+        With `n_vectors`, the ``recalls`` measured among vectors that were not fitted,
+        for growing ``sizes``, and the recall ``expected`` among `n_vectors`. Otherwise
+        None.
     """
 
     rows: list[AuditRow]
@@ -63,19 +66,21 @@ class AuditResult:
 
     @property
     def recommended(self) -> AuditRow:
+        """Measurements of the recommended search."""
         return self.choice.row
 
     @property
     def is_reranked(self) -> bool:
-        """Whether candidates are compared by the vectors."""
+        """Whether candidates are re-ranked by their vectors."""
         return self.settings["rerank"] is not None
 
     @property
     def storage(self) -> dict:
         """Bytes that the recommended search stores.
 
-        ``code``, ``beside`` and ``vector`` are those of one vector; ``vector`` is not
-        needed in memory, and 0 without re-ranking. ``codebook`` is for all vectors.
+        ``code`` and ``beside`` (numbers stored with the code) are bytes per vector. So
+        is ``vector``, which may stay on disk and is 0 without re-ranking. ``codebook``
+        is a one-off cost for all vectors.
         """
         best, vector = self.recommended, self.settings["float_bytes_per_vector"]
         return {
@@ -87,22 +92,22 @@ class AuditResult:
 
     @property
     def keeps_vectors(self) -> bool:
-        """Whether a search can re-rank candidates by the vectors, which must be dense.
+        """Whether the search re-ranks candidates by their vectors, which must be dense.
 
-        Where it cannot, it finds the candidates alone, `rerank` of them.
+        If not, the search of `usage` returns the `rerank` candidates themselves.
         """
         return self.is_reranked and not self.settings["sparse"]
 
     @property
     def usage(self) -> str:
-        """Python code of the recommended search, fitted to all vectors ``X``.
+        """Python code that fits the recommended search to all vectors ``X``.
 
-        Of sparse vectors it finds the candidates that are to be re-ranked.
+        For sparse vectors, the search returns the candidates, which you can re-rank.
         """
         return self.usage_of()
 
     def usage_of(self, X="X", vectors="True", encoder=None) -> str:
-        """Return `usage`, with other Python code for what is given."""
+        """Return `usage`, with other Python code for its arguments."""
         settings, best = self.settings, self.recommended
         k, rerank, metric = (settings[n] for n in ("n_neighbors", "rerank", "metric"))
         count = k if self.keeps_vectors or rerank is None else rerank
@@ -117,7 +122,7 @@ class AuditResult:
 
     @property
     def imports(self) -> list[str]:
-        """Python code that imports what `usage` names."""
+        """Lines of Python code that import what `usage` needs."""
         lines, maker = ["from skhash import HashedNeighbors"], type(self.encoder)
         if self.recommended.method != "bytes":
             room = ".".join(maker.__module__.split(".")[:2])
@@ -125,13 +130,13 @@ class AuditResult:
         return lines
 
     def to_frame(self) -> Any:
-        """Return the rows as a pandas DataFrame, one column a measurement."""
+        """Return the rows as a pandas DataFrame, with one column per measurement."""
         import pandas as pd
 
         return pd.DataFrame([vars(row) for row in self.rows])
 
     def to_dict(self) -> dict:
-        """Return all but the encoder as plain data, ready for JSON."""
+        """Return everything except the encoder as plain data, ready for JSON."""
         best = vars(self.recommended)
         advice = {"reason": self.reason, "storage": self.storage, "usage": self.usage}
         return {
@@ -166,38 +171,39 @@ class AuditResult:
         folder=None,
         options=None,
     ) -> str:
-        """Return a page with the whole result, as the text of one HTML file.
+        """Return a report of the whole result, as the text of a single HTML file.
 
-        It needs no network and can be read without JavaScript, which sorts the table.
-        Charts and pictures need matplotlib; without it the page says so.
+        The page needs no network, and JavaScript only to sort the table. Charts and
+        pictures need matplotlib; without it, the page says so.
 
         Parameters
         ----------
         image_shape : tuple of int, default=None
-            Height and width where rows are grey images, and 3 before or behind them
-            where they are coloured: examples are then shown as pictures.
+            Shape of the images, if rows are images; examples are then shown as
+            pictures. Give (height, width) for grey images, and add 3 as the first or
+            last number for colour.
         texts : sequence or mapping of str, default=None
-            The text of each row, by its position in the vectors: examples are then
-            shown as texts.
+            Text of each row, by position; examples are then shown as texts.
         name : str, default=None
-            The name of the vectors; by default `vectors`.
+            Name of the vectors; by default `vectors`.
         vectors : str, default=None
-            The file of the vectors, for the commands on the page.
+            Path of the file of vectors, for the commands on the page.
         folder : str, default=None
-            The folder of the saved ``encoder``, for the commands on the page; by
-            default these fit it again.
+            Directory of the saved ``encoder``, for the commands on the page. By default
+            they fit it again.
         options : dict, default=None
-            Those of `skhash.datasets.open_vectors` that the file needs.
+            Options of `skhash.datasets.open_vectors` that the file needs.
 
         Returns
         -------
         html : str
+            The page.
 
         Raises
         ------
         ValueError
-            If `image_shape` is none, or rows have not as many numbers as such an image;
-            if `texts` has no text of a row that is shown.
+            If `image_shape` is not the shape of an image with as many numbers as a row,
+            or if `texts` has no text for a row that is shown.
 
         Examples
         --------
@@ -216,22 +222,23 @@ class AuditResult:
         return fragment(self)
 
     def plot(self, ax=None) -> Any:
-        """Draw recall against bytes per vector in memory, and the recommendation.
+        """Plot recall against bytes per vector in memory, and mark the recommendation.
 
-        A colour is a search, by Hamming distance or uncompressed queries, and a line is
-        solid after re-ranking and dotted without. A strong line is the best method of
-        each length; thin ones are the others. Marks are other engines. The legend
-        stands right of the axes, where it hides no curve.
+        Colours tell the search: by Hamming distance or with uncompressed queries. Lines
+        are solid with re-ranking and dotted without. The strong line is the best method
+        at each length; thin lines are the others. Markers are other engines. The legend
+        is to the right of the axes, where it hides no curve.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default in a new figure. Make a figure with
-            ``layout="constrained"``, so that it leaves room for the legend.
+            Axes to draw on; by default those of a new figure. Make your own figure with
+            ``layout="constrained"``, which leaves room for the legend.
 
         Returns
         -------
         ax : matplotlib Axes
+            The axes, with the plot.
         """
         return draw_recall(self, ax)
 

@@ -47,7 +47,7 @@ def split_rows(X, y, metric, sample, n_queries, n_candidates, random_state) -> S
         y = y.tocsr() if sparse.issparse(y) else as_array(y)
         if y.shape[0] != n_all:
             raise ValueError(
-                f"X has {n_all} rows and y {y.shape[0]}; give one label a row."
+                f"X has {n_all} rows, but y has {y.shape[0]}; give one label per row."
             )
     n_rows = n_all if sample is None else min(sample, n_all)
     n_queries = _count_queries(n_rows, n_queries, n_candidates)
@@ -114,9 +114,9 @@ def _count_queries(n_rows, n_queries, n_candidates) -> int:
         )
     if n_rows - n_queries < n_candidates:
         raise ValueError(
-            f"{n_rows} rows are too few: {n_queries} are queries, and the other "
-            f"{n_rows - n_queries} are fewer than the {n_candidates} that a search has "
-            "to find. Lower rerank or n_neighbors, or use more rows."
+            f"{n_rows} rows are too few: {n_queries} become queries, and the other "
+            f"{n_rows - n_queries} are fewer than the {n_candidates} that a search "
+            "must find. Lower rerank or n_neighbors, or use more rows."
         )
     return n_queries
 

@@ -61,80 +61,86 @@ def audit(
     random_state: RandomState = 0,
     progress: Callable[[str, AuditResult | None], None] | None = None,
 ) -> AuditResult:
-    """Measure the cost and the recall of binary codes of these vectors.
+    """Measure what codes of your vectors cost and find, and recommend a search.
 
-    Queries are drawn at random and held out. The other rows are the database, and the
-    methods are fitted on them (on at most 100,000). Each is fitted at each length;
-    `NeighborHash` is fitted at the longest only, and cut to the others. All are timed,
-    and scored by the share of the true neighbours that is found
+    Queries are drawn at random and held out. The other vectors are the database, on
+    which every method is fitted at every code length (on at most 100,000 vectors).
+    `NeighborHash` is fitted at the largest length only, and truncated to the others.
+    All are timed, and scored by their recall, the share of the true neighbours that
+    they find:
 
-    - by the codes alone (``recall``): those of encoders by Hamming distance, and those
-      of `skhash.AdditiveQuantizer` by uncompressed queries,
-    - and among the first `rerank` codes (``recall_reranked``), which is the recall
-      after these are compared by their vectors.
+    - ``recall``: with the codes alone, compared by Hamming distance for encoders, and
+      with uncompressed queries for `skhash.AdditiveQuantizer`;
+    - ``recall_reranked``: among the first `rerank` codes, which is the recall after
+      these are re-ranked by their vectors.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Real vectors. Of a memory map only the sampled rows are read.
+        Vectors, one per row. Of a memory map, only the sampled rows are read.
     y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels), \
             default=None
-        Classes, or an indicator of several labels; with them the mean average precision
-        is measured too.
+        Classes, or a 0/1 indicator matrix of several labels. If given, the mean average
+        precision is measured too.
     n_bits : sequence of int, default=(16, 32, 64, 128)
-        Lengths to try.
+        Code lengths to try, in bits.
     methods : sequence of {"bytes", "itq", "sgh", "neighbor", "pca", "lsh", "sign", \
             "int8", "pq", "rabitq"}, default=all
-        Methods to try: "bytes" is `AdditiveQuantizer`, at whole bytes, the others are
-        the encoders `ITQHash`, `SGHEncoder`, `NeighborHash`, `PCAHash` and
-        `RandomHyperplaneHash`, all with their defaults. `NeighborHash` is given
-        `metric`, and `n_bits` as the lengths to be `nested`. The last four are for
-        comparison: a bit or a byte for each column, and product quantization and
-        RaBitQ of faiss, if it is installed.
+        Methods to try, all with their defaults.
+
+        - "bytes": `AdditiveQuantizer`, at whole bytes.
+        - "itq", "sgh", "neighbor", "pca", "lsh": the encoders `ITQHash`, `SGHEncoder`,
+          `NeighborHash`, `PCAHash` and `RandomHyperplaneHash`. `NeighborHash` gets
+          `metric`, and `n_bits` as `nested`.
+        - "sign", "int8": for comparison, a bit or a byte per column.
+        - "pq", "rabitq": for comparison, product quantization and RaBitQ of faiss, if
+          it is installed.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        The measure of true neighbours. For "cosine" the encoders normalize the rows.
+        Metric by which true neighbours are found. With "cosine", encoders scale vectors
+        to unit length.
     n_neighbors : int, default=10
-        Number of true neighbours to find.
+        Number of true neighbours to find per query.
     rerank : int, default=100
-        Number of codes to compare by their vectors, for each query. With None, or as
-        many as `n_neighbors`, the recommended search needs no vectors.
+        Number of candidates to re-rank by their vectors, for each query. With None, or
+        the same number as `n_neighbors`, the recommended search needs no vectors.
     sample : int, default=None
         Number of random rows to use, including queries; by default all. Recall falls as
-        the database grows, so a small sample gives too high a recall; see `n_vectors`.
+        the database grows, so a small sample overestimates it; see `n_vectors`.
     n_queries : int, default=1000
         Number of queries, at most a fifth of the rows.
     target_recall : float, default=0.9
-        The recall, after re-ranking, that the recommended search has to reach.
+        Recall that the recommended search must reach, after re-ranking.
     n_vectors : int, default=None
-        Number of vectors that you will search. The recommended method is then fitted to
-        four fifths of the vectors, at most 100,000, and its search measured among
-        growing parts of the others. ``result.growth.expected`` is the recall to expect
-        among `n_vectors`. Fitted vectors are found more often: where they are a large
-        share, expect a little more.
+        Number of vectors that you will search. If given, the recommended method is
+        fitted again, to four fifths of the vectors (at most 100,000), and its recall is
+        measured among growing parts of the others. ``result.growth.expected`` is the
+        recall to expect among `n_vectors`. Vectors that were fitted are found more
+        often, so if they will be a large share, expect slightly more.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0
-        Draws sample and queries, and seeds the encoders.
+        Seed for the sample, the queries and the methods.
     progress : callable, default=None
-        Called before each step with a line of text and with the `AuditResult` of the
-        rows measured so far, or None before the first encoder.
+        Function called before each step, with a line of text and the `AuditResult` so
+        far, which is None before the first encoder is measured.
 
     Returns
     -------
     result : AuditResult
-        With ``rows``, ``recommended``, ``reason``, ``encoder``, ``usage``,
-        ``to_frame()`` and ``plot()``.
+        The measurements (``rows``, ``to_frame()``, ``plot()``, ``to_html()``) and the
+        recommendation (``recommended``, ``reason``, ``encoder``, ``usage``).
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, the rows are too few, or no method can make
-        any of the lengths.
+        If an argument is out of range, if there are too few rows, or if no method can
+        make codes of any of the lengths.
 
     Notes
     -----
-    A KeyboardInterrupt ends the audit and reaches the caller. The last call of
-    `progress` got the result so far; its ``skipped`` names the rest.
+    A KeyboardInterrupt ends the audit and is passed on to the caller. The last call of
+    `progress` received the result so far, whose ``skipped`` lists what was not
+    measured.
 
     Examples
     --------
@@ -302,13 +308,13 @@ def _check_choices(methods, n_bits) -> tuple[list[str], list[int]]:
     known = [*METHODS, *PEERS]
     if not set(methods) <= {*known} or not set(methods) & METHODS.keys():
         raise ValueError(
-            f"methods must be some of {', '.join(known)}, with one at least of the "
-            f"first {len(METHODS)}; got {list(methods)}."
+            f"methods must be among {', '.join(known)}, with at least one of the first "
+            f"{len(METHODS)}, got {list(methods)}."
         )
     are_lengths = [isinstance(n, Integral) and 1 <= n <= MAX_BITS for n in n_bits]
     if not are_lengths or not all(are_lengths):
         raise ValueError(
-            f"n_bits must be integers from 1 to {MAX_BITS}, at least one, got "
+            f"n_bits must be one or more integers from 1 to {MAX_BITS}, got "
             f"{list(n_bits)}."
         )
     return list(dict.fromkeys(methods)), [int(bits) for bits in dict.fromkeys(n_bits)]

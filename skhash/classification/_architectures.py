@@ -25,7 +25,7 @@ def make_network(convolutions, input_shape, hidden_sizes, n_classes, **options):
 
     sizes = check_layer_sizes(hidden_sizes, "hidden_layer_sizes")
     if not sizes and not convolutions:
-        raise ValueError("hidden_layer_sizes is empty; give one size or more.")
+        raise ValueError("hidden_layer_sizes is empty; give at least one size.")
     layers, kind = [], options | {"weights": "real"}
     for geometry in convolutions:
         layers.append(networks.BinaryConv2d(input_shape, **geometry, **kind))
@@ -46,13 +46,13 @@ def own_network(factory, n_features, n_classes, generator):
         network = factory(n_features, n_classes)
     if not isinstance(network, StochasticBinaryNetwork):
         raise TypeError(
-            f"The function architecture= returned a {type(network).__name__}; it has "
-            "to be a skhash.networks.StochasticBinaryNetwork."
+            f"The function architecture= returned a {type(network).__name__}; it must "
+            "return a skhash.networks.StochasticBinaryNetwork."
         )
     sizes = network.layers[0].n_inputs, network.head.n_outputs
     if sizes != (n_features, n_classes):
         raise ValueError(
             f"The network of architecture= maps {sizes[0]} inputs to {sizes[1]} "
-            f"outputs; it has to be {n_features} features to {n_classes} classes."
+            f"outputs; it must map {n_features} features to {n_classes} classes."
         )
     return network

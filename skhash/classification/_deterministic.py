@@ -125,23 +125,24 @@ class PackedLayer:
 
 @dataclass(frozen=True)
 class DeterministicNetwork:
-    """A classifier of +-1 units without noise that does not need torch.
+    """Classifier with +1/-1 units and no noise, which predicts without torch.
 
-    `SBNClassifier.export_deterministic` makes it; it predicts as that does with
-    ``n_predict_samples=0``. The prediction for a row does not depend on other rows.
-    Rows are shared among threads, as many as `joblib` allows.
+    `SBNClassifier.export_deterministic` makes it. It predicts as the classifier does
+    with ``n_predict_samples=0``. The prediction for a row does not depend on other
+    rows. Rows are divided among as many threads as `joblib` allows.
 
     Parameters
     ----------
     layers : list of RealLayer and PackedLayer
-        The first is real. Fully connected ones with weights of -1 and +1 are packed.
+        Hidden layers. The first has real weights. Fully connected layers with weights
+        -1 and +1 are packed.
     coef : ndarray of shape (n_classes, n_units), float32
     intercept : ndarray of shape (n_classes,), float32
-        The head, on units of -1 and +1.
+        Weights and intercepts of the head, for units of -1 and +1.
     classes : ndarray of shape (n_classes,)
     mean : ndarray of shape (n_features,), float64
     scale : float
-        Rows minus `mean`, divided by `scale`, enter the first layer.
+        The first layer sees rows as ``(x - mean) / scale``.
     """
 
     layers: list

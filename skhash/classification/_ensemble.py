@@ -105,7 +105,7 @@ class Ensemble:
                 largest = max(X.max(), -X.min())
                 raise ValueError(
                     f"The largest magnitude in X is {largest:.3g}, which float32 "
-                    "cannot hold. Look for wrong values in X."
+                    "cannot hold. Check X for wrong values."
                 )
             results[rows] = function(values.to(self.device)).cpu().numpy()
         return results

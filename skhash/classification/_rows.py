@@ -40,10 +40,10 @@ def weighted_rows(X, y, sample_weight):
         return X, y, None
     weights = check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
-        raise ValueError(f"sample_weight holds {weights.min()}; give 0 or more.")
+        raise ValueError(f"sample_weight must be at least 0, got {weights.min()}.")
     rows = weights > 0
     if not rows.any():
-        raise ValueError("The weights of the rows are all 0; give some weight.")
+        raise ValueError("sample_weight is 0 for all rows; give some rows weight.")
     weights = weights[rows] / weights[rows].mean()
     return X[rows], y[rows], weights.astype(np.float32)
 
@@ -54,6 +54,6 @@ def positions(y, classes) -> np.ndarray:
     if not known.all():
         raise ValueError(
             f"y holds {np.unique(y[~known]).tolist()}, which are not among the classes "
-            f"{classes.tolist()}."
+            f"{classes.tolist()} of the first call."
         )
     return np.searchsorted(classes, y)[:, None].astype(np.int64)

@@ -67,126 +67,153 @@ class SBNClassifier(
     TrainedMixin,
     BaseEstimator,
 ):
-    r"""A classifier whose hidden units are random bits.
+    r"""Classifier with binary hidden units: a deep stochastic binary network.
 
-    Each unit of layer k is +1 if its logit exceeds noise, else -1:
+    Hidden units are random bits, so training uses a gradient estimate. Predictions are
+    averages over an ensemble of networks with noise drawn once, or those of the single
+    network without noise. `transform` returns the bits of the last hidden layer, a code
+    that is similar for rows of the same class. The model is defined in the notes.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : array-like of int, default=(512, 512)
+        Number of units in each fully connected layer.
+    architecture : "mlp", list of dict or callable, default="mlp"
+        Layers of the network.
+
+        - "mlp": fully connected layers only.
+        - A list with the arguments of each `skhash.networks.BinaryConv2d` that precedes
+          the fully connected layers.
+        - A function ``(n_features, n_classes) ->
+          skhash.networks.StochasticBinaryNetwork`` that makes any network. The
+          parameters `noise`, `weights` and `batch_norm` are then up to the function.
+    input_shape : tuple of int or None, default=None
+        Shape of the images in the rows: (channels, height, width). None if rows are not
+        images.
+    gradient : str or estimator of `skhash.gradients`, default="zgr"
+        Gradient estimator. "zgr", "st" and other layer-wise estimators cost as much as
+        backpropagation; "psa" has less bias. "adf", "local_reparam", "arm" and others
+        of `skhash.gradients` are available too.
+    weights : str or WeightLaw of `skhash.networks`, default="real"
+        Weights between hidden layers. The first layer and the head always have real
+        weights.
+
+        - "real": real weights.
+        - "mirror": weights -1 and +1, drawn once per step, whose logits are trained by
+          mirror descent. `skhash.networks.MirrorWeights` can give them a prior.
+        - "pgd": the same, but their probabilities are trained by projected gradients.
+        - "bayesbinn": relaxed binary weights that follow the Bayesian learning rule
+          (`skhash.networks.BayesBiNNWeights`). It needs ``optimizer="sgd"``.
+    noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
+        Noise that a logit must exceed for its unit to be +1; see `skhash.noise`.
+    batch_norm : bool, default=True
+        Whether to normalize logits over the batch. If False, layers have intercepts
+        instead.
+    n_draws : int, default=1
+        Number of times M that the noise of each row is drawn per step. The loss is
+        :math:`-\log \frac1M \sum_m p(y | z_m)`, a bound that approaches the loss of the
+        ensemble as M grows.
+    n_predict_samples : int, default=10
+        Number of networks in the ensemble whose probabilities are averaged. 0 uses the
+        network without noise. You can change it after `fit`. The noise of each member
+        is drawn once and shared by all rows, so predictions do not depend on other
+        rows. The draws of a unit form a Latin hypercube, so their mean usually varies
+        less than that of independent draws.
+    init : {"whiten", "default", "real"}, default="whiten"
+        Initial weights.
+
+        - "whiten" scales the layers so that logits have mean 0 and standard deviation
+          `init_scale` over a sample of rows, or over the batch with `batch_norm`.
+        - "default" keeps the first weights of the layers.
+        - "real" spends the first half of the epochs on training a network with real
+          weights, whose units output their means, and starts the binary units from
+          these weights. Binary weights take them as logits, divided by their root mean
+          square, except in a custom `architecture`, which takes them unchanged.
+    init_scale : float, default=2.0
+        Initial standard deviation of the logits, for noise of scale 1 (slope 1 at the
+        threshold). At 1, as in the papers, units are about as random as they can be
+        while still carrying a signal. Larger values make them less random.
+    augment : callable or None, default=None
+        Function that changes images at random during training. It gets a tensor of
+        shape (n_images, channels, height, width) and a torch generator. It needs
+        `input_shape`.
+    lr : float, default=0.003
+        Step size of the optimizer.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default="cosine"
+        Schedule by which the step size decreases during `fit`. None keeps it constant.
+
+        - "cosine": along half a cosine to 0.
+        - "inverse_sqrt": with one over the square root of the number of steps.
+        - "step": to a tenth after 60 % of the epochs, and again after 80 %.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
+        Optimizer: a class of `torch.optim`, or its name in any case. To set its
+        parameters other than the step size, pass a `functools.partial` of the class.
+    max_epochs : int, default=50
+        Number of passes over the data.
+    batch_size : int or "auto", default="auto"
+        Number of rows per batch. "auto" makes about 100 batches per epoch, of at least
+        32 and at most 512 rows.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter.
+    callbacks : list of skorch callbacks or None, default=None
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
+    device : str, default="auto"
+        Where to fit and predict: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Seed for the initial weights, the batches, and the noise of training and of the
+        ensemble.
+    verbose : bool or int, default=False
+        Whether to print one line per epoch.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    mean_ : ndarray of shape (n_features,), float64
+        Mean of the training data. The network sees rows as ``(x - mean_) / scale_``.
+    scale_ : float
+        Square root of the mean variance of the columns.
+    layers_ : list of dict
+        Description of each layer; the last one is the head, which outputs the classes.
+    weights_, weight_names_ : list of ndarray, list of str
+        Parameters of the layers, with the statistics of batch norms under noise, and
+        their names.
+    det_statistics_ : list of ndarray
+        Statistics of batch norms without noise.
+    predict_seed_ : int
+        Seed from which the noise of the ensemble is drawn.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch.
+    n_iter_ : int
+        Number of epochs trained with binary units.
+    net_ : skorch net
+        The net that `partial_fit` continues to train.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns. Defined only if `X` has column names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        If `X` holds NaN or infinity, if `y` has only one class, or if training
+        diverges.
+
+    Notes
+    -----
+    Each unit of layer k is +1 if its logit exceeds noise, and -1 otherwise:
 
     .. math::
         x^k = \operatorname{sign}(a^k - z^k), \quad
         a^k = \mathrm{BN}(W^k x^{k-1}), \quad
         p(y | x^0) = E_z \operatorname{softmax}(V x^L + c)_y.
 
-    The expected cross-entropy :math:`E_z[-\log \operatorname{softmax}(V x^L + c)_y]` is
-    minimized over all weights, with a gradient estimate, as bits have no
-    derivative. Predictions are means over networks with noise drawn once, or
-    those of the one network without noise.
+    Training minimizes the expected cross-entropy
+    :math:`E_z[-\log \operatorname{softmax}(V x^L + c)_y]` over all weights.
 
-    `transform` returns the bits of the last layer, a code that is similar for rows of
-    the same class.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : array-like of int, default=(512, 512)
-        Number of units of each fully connected layer.
-    architecture : "mlp", list of dict or callable, default="mlp"
-        "mlp" is fully connected. A list has the arguments of each
-        `skhash.networks.BinaryConv2d` before the fully connected layers. A function
-        ``(n_features, n_classes) -> skhash.networks.StochasticBinaryNetwork`` makes any
-        network; it then sets `noise`, `weights` and `batch_norm` too.
-    input_shape : tuple of int or None, default=None
-        (channels, height, width), if rows are images.
-    gradient : str or estimator of `skhash.gradients`, default="zgr"
-        Gradient estimator: "zgr", "st" and other layer-wise ones cost as much as
-        backpropagation; "psa" has less bias; "adf", "local_reparam", "arm" and others.
-    weights : str or WeightLaw of `skhash.networks`, default="real"
-        Weights between hidden layers; the first layer and the head have real ones.
-        "mirror" weights are -1 and +1, drawn once a step, with logits that are trained
-        by mirror descent; `skhash.networks.MirrorWeights` can give them a prior. "pgd"
-        trains their probabilities by projected gradients. "bayesbinn" relaxes them and
-        follows the Bayesian learning rule (`skhash.networks.BayesBiNNWeights`), with
-        ``optimizer="sgd"``.
-    noise : {"logistic", "normal", "triangular", "uniform"} or Noise, default="logistic"
-        Noise that the logits of units are compared with; see `skhash.noise`.
-    batch_norm : bool, default=True
-        Whether logits are normalized over the batch. Without, layers have intercepts.
-    n_draws : int, default=1
-        M, how many times the noise of a row is drawn in a step. The loss is the bound
-        :math:`-\log \frac1M \sum_m p(y | z_m)`, which tightens to the loss of the
-        ensemble as M grows; of one draw it is the loss of that.
-    n_predict_samples : int, default=10
-        Size of the ensemble whose probabilities are averaged; 0 uses the network
-        without noise. May be changed after `fit`. Each member has noise that is drawn
-        once and shared by all rows, so that predictions do not depend on other rows.
-        The draws of a unit are spread over its noise (a Latin hypercube), so that the
-        mean of the members usually varies less than that of independent ones.
-    init : {"whiten", "default", "real"}, default="whiten"
-        "whiten" scales layers at the start so that logits have mean 0 and deviation
-        `init_scale` over a sample of rows, or over the batch with batch norm. For the
-        first half of the epochs, "real" trains a network with real weights, whose units
-        output their means. The binary units start with these weights. Binary weights
-        have them as logits, divided by their root mean square, except in a custom
-        `architecture`, which gets them unchanged.
-    init_scale : float, default=2.0
-        Deviation of the logits at the start, where noise of scale 1 has slope 1 at the
-        threshold. At 1, as in the papers, units are about as random as they can be with
-        a signal left; with larger values they are less random.
-    augment : callable or None, default=None
-        Changes images of `input_shape` at random while training: a function of a tensor
-        of shape (n_images, channels, height, width) and a generator.
-    lr : float, default=0.003
-        Learning rate.
-    lr_schedule : {"cosine", "step"} or None, default="cosine"
-        How the rate falls during `fit`: along half a cosine to 0, or to a tenth after
-        60 % and again after 80 % of the epochs.
-    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
-        The optimizer: a class of `torch.optim` or its name in any case. A
-        `functools.partial` of a class sets its parameters, but for the step size.
-    max_epochs : int, default=50
-        Passes over the data.
-    batch_size : int or "auto", default="auto"
-        "auto" makes about 100 batches an epoch, of 32 to 512 rows.
-    validation_fraction : float or None, default=None
-        The share of rows that is held out, whose loss ``history_`` then records.
-    callbacks : list or None, default=None
-        skorch callbacks, such as early stopping.
-    device : str, default="auto"
-        "cpu", "cuda", "cuda:1", "mps"; "auto" takes what is there.
-    random_state : int, RandomState instance or None, default=None
-        Draws first weights, batches, the noise of training and that of the ensemble.
-    verbose : bool or int, default=False
-        Whether each epoch is printed.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    mean_ : ndarray of shape (n_features,), float64
-    scale_ : float
-        Rows minus ``mean_``, divided by ``scale_``, enter the network.
-    layers_ : list of dict
-        Descriptions of the layers, the head last.
-    weights_ : list of ndarray
-        Their parameters, with the statistics of norms under noise.
-    det_statistics_ : list of ndarray
-        The statistics of norms without noise.
-    predict_seed_ : int
-        Draws the ensemble.
-    history_ : list of dict
-        ``train_loss``, and ``valid_loss`` with a validation fraction, of each epoch.
-    n_iter_ : int
-        Number of epochs trained, those of real units apart.
-    n_features_in_ : int
-    net_ : skorch net
-        Its training is resumed by `partial_fit`.
-
-    Raises
-    ------
-    ValueError
-        If `X` holds NaN or infinity, `y` is one class only, or training diverges.
-
-    Notes
-    -----
-    Columns are centred, and all divided by one number. If they have different units,
-    use a `sklearn.preprocessing.StandardScaler` before.
+    Columns are centred, and all divided by one number. If your columns have different
+    units, put a `sklearn.preprocessing.StandardScaler` before the classifier.
 
     References
     ----------
@@ -244,17 +271,18 @@ class SBNClassifier(
     def fit(self, X, y, sample_weight=None) -> Self:
         """Train the network.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
         y : array-like of shape (n_samples,)
-            Classes, of any type.
+            Classes of the rows, of any type.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            The loss of each row is multiplied with its weight over the mean weight.
-            Rows of weight 0 are left out. Weights of classes are made weights of rows
-            by `sklearn.utils.class_weight.compute_sample_weight`.
+            Weights of the rows. The loss of each row is multiplied by its weight,
+            divided by the mean weight; rows with weight 0 are left out. To weight
+            classes instead, use `sklearn.utils.class_weight.compute_sample_weight`.
 
         Returns
         -------
@@ -279,45 +307,47 @@ class SBNClassifier(
     def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
         """Train for one epoch on these rows, as one part of a stream.
 
-        The first call builds the network, with mean and scale of its rows: let them be
-        some hundreds, drawn at random. Later calls keep the optimizer's state; on a
-        classifier that was loaded from a file the optimizer starts afresh. The
-        statistics of batch norms are recalibrated from the rows of the last call. Of
-        the parameters `lr` and `batch_size`, and those of prediction, may change from
-        call to call; `max_epochs` is not used.
+        The first call builds the network, with the mean and scale of its rows, so pass
+        it some hundreds of rows drawn at random. Later calls keep the state of the
+        optimizer, unless the classifier was loaded from a file. The statistics of batch
+        norms are recalibrated on the rows of each call. Only `lr`, `batch_size` and the
+        parameters of prediction may change between calls; `max_epochs` is not used.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
         y : array-like of shape (n_samples,)
+            Classes of the rows.
         classes : array-like of shape (n_classes,) or None, default=None
-            All classes that will come; needed in the first call.
+            All classes that will occur. Required in the first call.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows, as in `fit`.
 
         Returns
         -------
         self : object
-            The classifier. If a later call raises, it is as it was before.
+            The classifier. If a later call raises, the classifier is left as it was.
 
         Raises
         ------
         ValueError
-            As `fit`, or if a parameter has changed that the first call built on.
+            As in `fit`, or if a parameter changed that was fixed by the first call.
         """
         first = not self.__sklearn_is_fitted__()
         if first and classes is None:
-            raise ValueError("The first call of partial_fit needs classes=.")
+            raise ValueError("Pass classes= in the first call of partial_fit.")
         if first and self.init == "real":
             raise ValueError(
-                "init='real' trains on all rows before: call fit first, or take "
-                "init='whiten'."
+                "init='real' first trains another network on all rows; call fit before "
+                "partial_fit, or use init='whiten'."
             )
         X, y, weights = self._validate(X, y, sample_weight, reset=first)
         known = self.classes_ if classes is None else encoded_targets(classes, self)[0]
         if not first and not np.array_equal(known, self.classes_):
             raise ValueError(
                 f"classes={known.tolist()} differ from those of the first call, "
-                f"{self.classes_.tolist()}."
+                f"{self.classes_.tolist()}; pass the same or none."
             )
         self._resume(X, Targets(positions(y, known), weights, known))
         if first:
@@ -330,52 +360,59 @@ class SBNClassifier(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         y : ndarray of shape (n_samples,)
+            Predicted classes.
         """
         best = self._log_probabilities(X).argmax(axis=1)
         return self.classes_[best]
 
     def predict_proba(self, X) -> np.ndarray:
-        """Return the probabilities of the classes, means over the ensemble.
+        """Return class probabilities, averaged over the ensemble.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_classes), float32
+            One column per class, in the order of ``classes_``.
         """
         return np.exp(self._log_probabilities(X))
 
     def decision_function(self, X) -> np.ndarray:
-        """Return log probabilities, or of two classes the log odds of the second.
+        """Return log probabilities, or for two classes the log odds of the second one.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes) or (n_samples,), float32
+            One column per class, or for two classes one number per row.
         """
         scores = self._log_probabilities(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def transform(self, X) -> np.ndarray:
-        """Return the bits of the last layer, without noise.
+        """Return the bits of the last hidden layer, computed without noise.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         bits : ndarray of shape (n_samples, n_bits), uint8
-            0 and 1, for `skhash.HammingNeighbors`.
+            Bits 0 and 1, which `skhash.HammingNeighbors` can search.
         """
         X = self._validate_fitted(X)
         return self._ensemble(0).bits(X)
@@ -386,25 +423,27 @@ class SBNClassifier(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         packed : ndarray of shape (n_samples, ceil(n_bits / 8)), uint8
+            The first bit is the highest of the first byte; padding bits are 0.
         """
         return pack_bits(np.asarray(self.transform(X)))
 
     def export_deterministic(self) -> DeterministicNetwork:
-        """Return the network without noise as arrays that do not need torch.
+        """Export the network without noise as arrays, for predictions without torch.
 
         Batch norms are folded into a scale and a shift for each unit. Layers with
-        weights of -1 and +1 hold them as packed bits, and count the bits that differ
-        up to a limit for each unit.
+        weights -1 and +1 store them as packed bits, and compare the number of differing
+        bits with a threshold for each unit.
 
         Returns
         -------
         network : DeterministicNetwork
-            It has `predict`, `predict_proba`, `transform` and `transform_packed`, which
-            agree with ``n_predict_samples=0``.
+            Network with `predict`, `predict_proba`, `transform` and `transform_packed`,
+            which agree with those of this classifier with ``n_predict_samples=0``.
         """
         check_is_fitted(self)
         network = self._network(self.det_statistics_)
@@ -412,27 +451,31 @@ class SBNClassifier(
 
     @with_readable
     def score(self, X, y, sample_weight=None) -> float:
-        """Return the share of rows whose class is predicted.
+        """Return the accuracy: the share of rows whose class is predicted.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Vectors, one per row.
         y : array-like of shape (n_samples,)
+            True classes of the rows.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
 
         Returns
         -------
         score : float
+            The accuracy, from 0 to 1.
         """
         return super().score(X, y, sample_weight)
 
     def save(self, path) -> None:
-        """Write the fitted classifier to a directory of JSON and safetensors.
+        """Save the fitted classifier to a directory, as safetensors and JSON.
 
         Parameters
         ----------
         path : path-like
-            A new directory, or one that `save` wrote before.
+            Directory to write to: a new one, or one that `save` wrote before.
 
         See Also
         --------
@@ -559,8 +602,8 @@ class SBNClassifier(
             )
         if not weights.is_real and len(network.layers) == 1:
             raise ValueError(
-                f"weights={self.weights!r} are between layers of units, and the "
-                "network has one layer; give hidden_layer_sizes two sizes or more."
+                f"weights={self.weights!r} apply between hidden layers, but the "
+                "network has only one; give hidden_layer_sizes at least two sizes."
             )
         return network
 
@@ -570,8 +613,8 @@ class SBNClassifier(
         if len(shape) != 3 or math.prod(shape) != n_features:
             raise ValueError(
                 f"{reader}={getattr(self, reader)!r} needs input_shape=(channels, "
-                f"height, width) with {n_features} values in all, one for "
-                f"each feature, and it is {self.input_shape}."
+                f"height, width) with {n_features} values in all, one for each column "
+                f"of X, got {self.input_shape}."
             )
         return shape
 
@@ -583,12 +626,12 @@ class SBNClassifier(
         given = getattr(self.optimizer, "name", self.optimizer)
         if weights.optimizer not in (None, given):
             raise ValueError(
-                f"weights={self.weights!r} takes steps of "
-                f"optimizer={weights.optimizer!r}, not of {self.optimizer!r}."
+                f"weights={self.weights!r} needs optimizer={weights.optimizer!r}, got "
+                f"{self.optimizer!r}."
             )
         if not weights.is_real and not self.batch_norm:
             raise ValueError(
-                f"weights={self.weights!r} cannot be scaled, and need batch_norm=True."
+                f"weights={self.weights!r} cannot be scaled, so set batch_norm=True."
             )
         return weights
 
@@ -627,7 +670,7 @@ class SBNClassifier(
         The module is made anew of the fitted arrays and the present parameters.
         """
         if y is None:
-            raise ValueError("The loss of a classifier needs y=, the classes of rows.")
+            raise ValueError("The loss of a classifier needs classes; pass them as y=.")
         X = self._validate_fitted(X)
         module = self._restored()
         codes = positions(as_array(y), self.classes_)

@@ -61,7 +61,7 @@ def _read(arguments):
     path, labels = arguments.vectors, arguments.labels
     if path is None:
         if labels is not None:
-            raise ValueError("--labels belong to VECTORS; name the file of these too.")
+            raise ValueError("--labels needs a file of vectors; pass VECTORS too.")
         X, y = load_digits(return_X_y=True)
         return X.astype(np.float32), y, "scikit-learn's digits"
     X, y = open_vectors(path, **reading_options(arguments)), None
@@ -70,7 +70,7 @@ def _read(arguments):
         if y.shape[:1] != X.shape[:1]:
             raise ValueError(
                 f"--labels {labels} holds an array of shape {y.shape} for "
-                f"{X.shape[0]} vectors; give one label a vector."
+                f"{X.shape[0]} vectors; give one label per vector."
             )
     return X, y, Path(path).name
 
@@ -176,7 +176,7 @@ def _check_report(arguments, shape) -> None:
         if n_lines != shape[0]:
             raise ValueError(
                 f"--texts {arguments.texts} has {n_lines:,} lines for {shape[0]:,} "
-                "vectors; give one a vector, with line breaks within a text as spaces."
+                "vectors; give one line per vector, without line breaks within a text."
             )
 
 

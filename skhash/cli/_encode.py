@@ -51,9 +51,9 @@ def run_encode(arguments) -> None:
 
 def _check_target(path: Path, vectors: Path) -> None:
     if path.suffix != ".npy":
-        raise ValueError(f"{path}: codes are written as .npy; name a file CODES.npy.")
+        raise ValueError(f"{path} must end in .npy, the format of the codes.")
     if not path.parent.is_dir():
-        raise ValueError(f"{path}: there is no directory {path.parent} to write to.")
+        raise ValueError(f"{path.parent} does not exist; create the directory first.")
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a file to write.")
     if path.exists() and vectors.exists() and path.samefile(vectors):
@@ -67,8 +67,8 @@ def _load_encoder(path: str, device: str | None) -> BaseHasher | AdditiveQuantiz
     encoder = load(path)
     if not isinstance(encoder, BaseHasher | AdditiveQuantizer):
         raise ValueError(
-            f"{path} holds a {type(encoder).__name__}, which makes no codes of "
-            "vectors; name the directory of an encoder, such as ITQHash.save writes."
+            f"{path} holds a {type(encoder).__name__}, which does not encode vectors; "
+            "name the directory of an encoder, such as ITQHash.save writes."
         )
     return encoder if device is None else encoder.set_params(device=device)
 

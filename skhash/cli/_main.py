@@ -23,21 +23,21 @@ EPILOG = """\
 examples:
   skhash audit                               measure codes on scikit-learn's digits
   skhash audit vectors.npy --metric cosine   ... on your own vectors
-  skhash audit vectors.npy --out report      ... and keep page, picture and encoder
+  skhash audit vectors.npy --out report      ... and write page, picture and encoder
   skhash encode report/encoder vectors.npy codes.npy --packed
-  skhash warm                                compile everything, for container images
+  skhash warm                                compile in advance, for container images
 """
 METHODS = "bytes,itq,sgh,neighbor,pca,lsh,sign,int8,pq,rabitq"
 METRICS = ("euclidean", "cosine", "inner_product")
 DEVICES = "auto, cpu, cuda, cuda:1 or mps"
 AUDIT_BEGINS = (
-    "Audit of {name}: each method is fitted at each length, then its recall and speed "
-    "are measured. This takes {time}; the first time up to half a minute more, as code "
-    "is compiled."
+    "Auditing {name}: each method is fitted at each code length, then its recall and "
+    "speed are measured. This takes {time}, and up to half a minute more the first "
+    "time, while code is compiled."
 )
 VECTORS_HELP = (
-    ".npy, .npz, .safetensors, .parquet, .arrow, .fvecs, .fbin, .csv or .hdf5, one "
-    "vector a row"
+    "file of vectors, one per row: .npy, .npz, .safetensors, .parquet, .arrow, .fvecs, "
+    ".fbin, .csv or .hdf5"
 )
 # Length at which errors are cut: a parser's may quote the whole file.
 LONGEST_LINE = 1000
@@ -74,7 +74,7 @@ def main(argv=None) -> int:
     except (MemoryError, RuntimeError) as error:  # for lack of memory torch raises both
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
-        _complain(f"out of memory, so try fewer rows or bits: {_one_line(error)}")
+        _complain(f"out of memory; try fewer rows or bits: {_one_line(error)}")
         return 2
     except KeyboardInterrupt as stopped:
         _complain(str(stopped) or "interrupted")
@@ -127,27 +127,27 @@ def _run_audit(arguments) -> None:
 
 
 def run_check(arguments) -> None:
-    """Load all estimators saved at a directory or below it, and print their kind.
+    """Load all estimators saved in a directory or below it, and print their kinds.
 
     Raises
     ------
     FileNotFoundError
         If nothing was saved there.
     ValueError
-        If a file is not whole.
+        If a file is damaged.
     """
     folder = Path(arguments.folder)
     files = folder.rglob(_estimators.FILE)
     for path in sorted(file.parent for file in files) or [folder]:
         estimator = _estimators.load(path)
         if not arguments.quiet:
-            print(f"{path}: a {type(estimator).__name__}, whole")
+            print(f"{path}: {type(estimator).__name__}, intact")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="skhash",
-        description="Binary codes for vectors: measure them, then make them.",
+        description="Compress vectors to short codes: measure first, then encode.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -163,10 +163,10 @@ def _parser() -> argparse.ArgumentParser:
 def _add_audit(commands):
     parser = commands.add_parser(
         "audit",
-        help="measure methods and lengths on vectors, and recommend a code",
-        description="Fit methods at each length, search, and recommend a code.",
+        help="measure methods and code lengths on your vectors, and recommend a search",
+        description="Measure memory, speed and recall of each method and code length.",
     )
-    vectors = f"{VECTORS_HELP}; without it, scikit-learn's digits"
+    vectors = f"{VECTORS_HELP} (default: scikit-learn's digits)"
     parser.add_argument("vectors", nargs="?", metavar="VECTORS", help=vectors)
 
     def add(name, default, help, **options):
@@ -178,25 +178,25 @@ def _add_audit(commands):
     names = {"type": _words, "metavar": "M,M,.."}
     number = {"type": int, "metavar": "N"}
     queries, seed = number | {"dest": "n_queries"}, number | {"dest": "random_state"}
-    add("--labels", None, "a label a row: mean average precision", metavar="FILE.npy")
-    add("--bits", "16,32,64,128", "lengths to try", **lengths)
-    add("--methods", METHODS, "the last four are for comparison", **names)
-    add("--metric", "euclidean", "how true neighbours are found", choices=METRICS)
+    add("--labels", None, "one label per row: measures mAP too", metavar="FILE.npy")
+    add("--bits", "16,32,64,128", "code lengths to try", **lengths)
+    add("--methods", METHODS, "methods; the last four are for comparison", **names)
+    add("--metric", "euclidean", "how vectors are compared", choices=METRICS)
     add("--n-neighbors", 10, "number of true neighbours to find", **number)
-    add("--rerank", 100, "codes per query to re-rank by their vectors", **number)
+    add("--rerank", 100, "candidates per query to re-rank by their vectors", **number)
     add("--sample", 100_000, "maximum number of rows to use, drawn at random", **number)
     add("--queries", 1000, "rows to hold out as queries, at most a fifth", **queries)
-    add("--target-recall", 0.9, "recall after re-ranking to reach", type=float)
-    add("--n-vectors", None, "vectors to search: says what recall to expect", **number)
+    add("--target-recall", 0.9, "recall to reach after re-ranking", type=float)
+    add("--n-vectors", None, "estimate the recall among this many vectors", **number)
     add("--device", "auto", f"where to compute: {DEVICES}")
-    add("--seed", 0, "draws rows and seeds the methods", **seed)
+    add("--seed", 0, "random seed of the sample and the methods", **seed)
     add("--out", None, "directory to write report and encoder to", metavar="DIR")
-    images = "rows are images, 28x28 or of colours 28x28x3: report.html shows some"
+    images = "shape of image rows, such as 28x28 or 28x28x3, to show in report.html"
     add("--image-shape", None, images, type=_shape, metavar="HxW")
-    add("--texts", None, "a line of text a row: report.html shows some", metavar="FILE")
-    whole = "print all rows of the table, not only the best of each size"
+    add("--texts", None, "one line per row, to show in report.html", metavar="FILE")
+    whole = "print all rows of the table, not only the best"
     parser.add_argument("--all", action="store_true", help=whole)
-    _add_shared(parser, "print the recommendation alone", "print all of the result")
+    _add_shared(parser, "print only the recommendation", "print the whole result")
     parser.set_defaults(run=_run_audit)
 
 
@@ -204,30 +204,30 @@ def _add_encode(commands):
     parser = commands.add_parser(
         "encode",
         help="encode a file of vectors with a saved encoder",
-        description="Encode a file of any size, a chunk at a time, into a .npy file of "
-        "uint8: a column a bit, or with --packed a column for eight bits.",
+        description="Encode a file of any size, in chunks, into a .npy file of uint8 "
+        "with one column per bit, or with --packed one column per eight bits.",
     )
-    add, packed = parser.add_argument, "eight bits a byte, an eighth of the size"
-    where = f"where to encode: {DEVICES}; by default that of the encoder"
+    add, packed = parser.add_argument, "pack eight bits into a byte"
+    where = f"where to encode: {DEVICES} (default: as saved with the encoder)"
     add("encoder", metavar="ENCODER", help="directory that `save` or `audit` wrote")
     add("vectors", metavar="VECTORS", help=VECTORS_HELP)
     add("codes", metavar="CODES.npy", help="file to write")
     add("--packed", action="store_true", help=packed)
     add("--device", help=where)
-    _add_shared(parser, "print errors only", "print a summary")
+    _add_shared(parser, "print only errors", "print a summary")
     parser.set_defaults(run=lambda arguments: _encode.run_encode(arguments))
 
 
 def _add_check(commands):
     parser = commands.add_parser(
         "check",
-        help="check that saved files are whole",
-        description="Read all files that `save` or `audit` wrote to a directory, or "
-        "below it, and compare them with their checksums. A damaged file is named, and "
+        help="check that saved files are complete and undamaged",
+        description="Verify the checksums of all files that `save` or `audit` wrote to "
+        "a directory or its subdirectories. If one is damaged, its name is printed and "
         "the exit status is 2.",
     )
-    quiet = "print errors only"
-    parser.add_argument("folder", metavar="DIR", help="the directory")
+    quiet = "print only errors"
+    parser.add_argument("folder", metavar="DIR", help="directory to check")
     parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.set_defaults(run=run_check)
 
@@ -235,17 +235,17 @@ def _add_check(commands):
 def _add_warm(commands):
     parser = commands.add_parser(
         "warm",
-        help="compile everything beforehand, for container images",
-        description="Compile all kernels into numba's cache, so that no search waits.",
+        help="compile all kernels in advance, for container images",
+        description="Compile all kernels into numba's cache, so that no search has to.",
     )
     parser.set_defaults(run=lambda arguments: _compile.main())
 
 
 def _add_shared(parser, quiet, json):
     """Add the options of `audit` and `encode`, for vectors and for output."""
-    add, ids = parser.add_argument, "do not leave out columns that count or name rows"
-    add("--column", metavar="NAME", help="the column of a .parquet or .arrow file")
-    add("--name", metavar="NAME", help="the array of a .safetensors, .npz or .hdf5")
+    add, ids = parser.add_argument, "keep columns that look like row numbers or ids"
+    add("--column", metavar="NAME", help="column to read, of .parquet and .arrow files")
+    add("--name", metavar="NAME", help="array to read, of .safetensors, .npz and .hdf5")
     add("--keep-ids", action="store_true", help=ids)
     add("--quiet", action="store_true", help=f"{quiet}, and show no progress")
     add("--json", action="store_true", help=f"{json} as JSON, for programs")

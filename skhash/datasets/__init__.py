@@ -1,6 +1,6 @@
-"""Readers for the field's files of vectors, and a small data set; nothing downloads.
+"""Readers of common vector files, and a small data set. Nothing is downloaded.
 
-A reader raises ``ValueError`` if a file is not what it claims to be. Loaders of other
+Readers raise ``ValueError`` if a file is damaged or of another format. Loaders of other
 data sets are in ``examples/data``.
 """
 

@@ -10,36 +10,36 @@ METRICS = ("euclidean", "cosine", "inner_product", "hamming")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RetrievalData:
-    """A data set for retrieval: training rows, database, queries and labels.
+    """Retrieval data set: training vectors, database, queries and labels.
 
     Attributes
     ----------
     name : str
-        The data set, or the file that it was read from.
+        Name of the data set, or of the file that it was read from.
     metric : {"euclidean", "cosine", "inner_product", "hamming"}
-        The distance that defines the true neighbours of this data.
+        Metric that defines the true neighbours.
     train : array of shape (n_train, n_features)
-        Rows to fit on. It may be the very array of `database`. Matrices are dense or
-        sparse CSR; texts are an object array of ``str`` of shape (n_train,).
+        Rows to fit on; may be the same array as `database`. Matrices are dense or
+        sparse CSR. Texts are an object array of ``str`` of shape (n_train,).
     database : array of shape (n_database, n_features)
         Rows to search.
     query : array of shape (n_queries, n_features)
-        Rows to search for. Choose nothing on them.
+        Queries. Do not use them to choose models or parameters.
     train_labels, database_labels, query_labels : array or None
-        One class number a row, or a 0/1 indicator matrix with one column a label.
+        One class number per row, or a 0/1 indicator matrix with one column per label.
     true_neighbors : int array of shape (n_queries, n_neighbors) or None
-        Positions in `database` of each query's nearest rows, the nearest first.
+        Positions in `database` of the nearest rows of each query, the nearest first.
     true_distances : array of shape (n_queries, n_neighbors) or None
-        Their distances, as the file has them.
+        Distances of the true neighbours, as stored in the file.
     label_names : array of str or None
-        The names that class numbers, or the columns of an indicator matrix, stand for.
+        Names of the class numbers, or of the columns of an indicator matrix.
     feature_names : array of str or None
-        The names of the columns.
+        Names of the columns.
 
     Raises
     ------
     ValueError
-        If the parts do not fit together: widths, numbers of labels, neighbours.
+        If numbers of columns, labels or neighbours do not match.
 
     Examples
     --------
@@ -69,7 +69,7 @@ query=(1, 4))
     def __post_init__(self):
         if self.metric not in METRICS:
             raise ValueError(
-                f"{self.name}: metric must be one of {', '.join(METRICS)}; got "
+                f"{self.name}: metric must be one of {', '.join(METRICS)}, got "
                 f"{self.metric!r}."
             )
         for part in ("train", "database", "query"):
@@ -90,9 +90,9 @@ query=(1, 4))
         n_labels = X.shape[0] if labels is None else labels.shape[0]
         if X.shape[1:] != self.database.shape[1:] or n_labels != X.shape[0]:
             raise ValueError(
-                f"{self.name}: {part} has shape {X.shape} and {n_labels} labels, and "
-                f"database has shape {self.database.shape}; rows of one shape have "
-                "one label each."
+                f"{self.name}: {part} has shape {X.shape} and {n_labels} labels, but "
+                f"database has shape {self.database.shape}; rows must have equal "
+                "lengths and one label each."
             )
 
     def _check_neighbors(self) -> None:
@@ -111,6 +111,6 @@ query=(1, 4))
             )
         if distances is not None and distances.shape != np.shape(near):
             raise ValueError(
-                f"{self.name}: true_distances has shape {distances.shape} and "
-                f"true_neighbors {np.shape(near)}; they must be equal."
+                f"{self.name}: true_distances has shape {distances.shape}, but "
+                f"true_neighbors has {np.shape(near)}; the shapes must be equal."
             )

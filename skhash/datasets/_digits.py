@@ -8,15 +8,16 @@ N_QUERIES = 297
 
 
 def load_digits_retrieval() -> RetrievalData:
-    """Load scikit-learn's digits as 1500 database rows and 297 queries.
+    """Load scikit-learn's digits, split into 1500 database rows and 297 queries.
 
-    1797 images of 8 x 8 grey values from 0 to 16. The split is stratified and always
-    the same. The set is small and easy: good for trying things, not for claims.
+    There are 1797 images of 8 x 8 grey values from 0 to 16. The split is stratified and
+    always the same. The data set is small and easy: use it to try things out, not to
+    compare methods.
 
     Returns
     -------
     data : RetrievalData
-        Float32 rows of 64 values with the digits as labels; `train` is the `database`.
+        Float32 rows of 64 values, with the digits as labels. `train` is the `database`.
 
     Examples
     --------

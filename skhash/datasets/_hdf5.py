@@ -31,36 +31,38 @@ def read_ann_hdf5(path: PathLike) -> RetrievalData:
     Parameters
     ----------
     path : path-like
+        Path of the file.
 
     Returns
     -------
     data : RetrievalData
-        `database` and `train` are the file's ``train``, `query` is its ``test``,
-        `true_neighbors` and `true_distances` are there if the file has them, and
-        `metric` follows its attribute ``distance`` ("angular" is "cosine"). Types are
-        those of the file, and everything is read into memory.
+        The data set. `database` and `train` are the file's ``train``, and `query` is
+        its ``test``. `true_neighbors` and `true_distances` are set if the file has
+        them. `metric` follows the file's attribute ``distance`` ("angular" is
+        "cosine"). Types are those of the file, and everything is read into memory.
 
     Raises
     ------
     ImportError
         If h5py is not installed.
     ValueError
-        If the file is damaged, lacks ``train`` or ``test``, has another distance, or
-        its parts do not fit together or lie in other files.
+        If the file is damaged, lacks ``train`` or ``test``, or has an unsupported
+        distance, or if its parts do not match or are in other files.
 
     Notes
     -----
-    The ``distances`` of ann-benchmarks' Hamming files are shares of the bits that
-    differ, not numbers of them; they are returned as they stand.
+    In ann-benchmarks' Hamming files, ``distances`` are shares of differing bits, not
+    numbers of bits. They are returned unchanged.
 
-    Truncation is noticed. The HDF5 library has no checksums by default, though, and can
-    hang on other damage: read files of a source that you trust.
+    Truncated files are detected. Apart from that, HDF5 has no checksums by default, and
+    its library can hang on damaged files, so read only files from sources that you
+    trust.
     """
     arrays, distance = read_hdf5(path, ("train", "test"), ("neighbors", "distances"))
     if not isinstance(distance, str) or distance not in ANN_METRICS:
         raise ValueError(
-            f"{path}: the attribute 'distance' is {distance!r}; files with "
-            f"{', '.join(ANN_METRICS)} are read."
+            f"{path}: the attribute 'distance' is {distance!r}, but only "
+            f"{', '.join(ANN_METRICS)} are supported."
         )
     return RetrievalData(
         name=Path(path).name,
@@ -113,7 +115,7 @@ def _read_dataset(dataset, mmap) -> np.ndarray:
     if dataset.external or dataset.is_virtual:
         raise ValueError(f"{name} lies in other files, which are not read; copy it")
     if dataset.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {dataset.dtype}, which is no number")
+        raise ValueError(f"{name} has dtype {dataset.dtype}, which is not numeric")
     if dataset.fletcher32 and _smallest_chunk(dataset) < CHECKSUM_BYTES:
         raise ValueError(f"{name} has a chunk that is smaller than its checksum")
     held = dataset.id.get_storage_size()

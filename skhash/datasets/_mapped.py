@@ -21,8 +21,8 @@ def map_bin(path: PathLike, dtype: str) -> np.ndarray:
     shape = np.fromfile(path, "<u4", 2).tolist()
     if 0 in shape or n_bytes != 8 + math.prod(shape) * np.dtype(dtype).itemsize:
         raise ValueError(
-            f"{path} has {n_bytes} bytes, which are not numbers of type {dtype} behind "
-            f"their shape, {shape}: it is truncated, or of another format."
+            f"{path} has {n_bytes} bytes, which is not a header and {dtype} numbers of "
+            f"shape {shape}: it is truncated, or of another format."
         )
     return np.memmap(path, dtype, "r", 8, tuple(shape))
 
@@ -70,14 +70,14 @@ def map_vecs(path: PathLike, dtype: str) -> np.ndarray:
     n_bytes, head = Path(path).stat().st_size, np.fromfile(path, "<i4", 1).tolist()
     if not head or not 1 <= head[0] <= LARGEST_DIMENSION:
         raise ValueError(
-            f"{path} has {n_bytes} bytes and starts with the dimension {head}, where 1 "
+            f"{path} has {n_bytes} bytes and starts with the dimension {head}, but 1 "
             f"to {LARGEST_DIMENSION} is expected: it is not a file of vectors, or is "
-            "truncated. A compressed file must be unpacked first."
+            "truncated. Unpack a compressed file first."
         )
     record = np.dtype([("dimension", "<i4"), ("values", dtype, head)])
     if n_bytes % record.itemsize:
         raise ValueError(
-            f"{path} has {n_bytes} bytes, which are not whole records of "
+            f"{path} has {n_bytes} bytes, which is not a multiple of a record's "
             f"{record.itemsize} bytes (dimension {head[0]}, {dtype}): it is "
             "truncated, or its components have another type."
         )
@@ -88,7 +88,7 @@ def map_vecs(path: PathLike, dtype: str) -> np.ndarray:
         wrong = dimensions[dimensions != head]
         if len(wrong):
             raise ValueError(
-                f"{path} has a vector of dimension {wrong[0]} where the first has "
+                f"{path} has a vector of dimension {wrong[0]}, but the first has "
                 f"{head[0]}: it is corrupt, or its components have another type."
             )
     return records["values"]

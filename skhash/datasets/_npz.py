@@ -39,8 +39,8 @@ def name_of_vectors(path: PathLike, names, name, is_matrix) -> str:
         what = f"arrays named {name}" if name else "matrices of numbers"
         raise ValueError(
             f"{path} holds {len(chosen)} {what} among its arrays ({listed(names)}), "
-            "so that it is not clear which one is meant: pass name=NAME (--name), or "
-            f"name it one of {', '.join(VECTOR_NAMES)}."
+            "so it is not clear which one to read: set name=NAME (--name), or name "
+            f"the array one of {', '.join(VECTOR_NAMES)}."
         )
     return chosen[0]
 
@@ -110,7 +110,7 @@ def _opened(path: PathLike):
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(
-                f"{path} is not a .npz file, or is truncated: it is no zip archive. "
+                f"{path} is not a .npz file, or is truncated: it is not a zip archive. "
                 "Write it with numpy.savez."
             )
         file.seek(0)

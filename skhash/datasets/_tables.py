@@ -27,8 +27,8 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
     if keep_ids or not 0 < len(ids) < X.shape[1]:
         return vectors
     warnings.warn(
-        f"{path}: left out {listed(names[i] for i in ids)}, since whole numbers that "
-        "count rows or all differ are ids; keep_ids=True (--keep-ids) keeps them.",
+        f"{path}: left out {listed(names[i] for i in ids)}, which look like ids, as "
+        "they count rows or all differ; keep_ids=True (--keep-ids) keeps them.",
         stacklevel=5,
     )
     return np.delete(vectors, ids, axis=1)
@@ -83,8 +83,8 @@ def _columns(schema, column):
     numbers = [f for f in fields if is_number(f.type)]
     if len(lists) > 1 or not lists + numbers:
         raise ValueError(
-            "it is not clear which column has the vectors: name one of numbers, or of "
-            f"lists of numbers, column=NAME, among {listed(schema.names)}"
+            "it is not clear which column has the vectors: set column=NAME to one with "
+            f"numbers, or lists of numbers, among {listed(schema.names)}"
         )
     names = [field.name for field in lists or numbers]
     return names, lists[0].type.value_type if lists else None

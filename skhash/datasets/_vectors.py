@@ -20,50 +20,52 @@ FORMATS = (
 def open_vectors(
     path: PathLike, *, mmap: bool = True, column=None, name=None, keep_ids: bool = False
 ):
-    """Open a file of vectors, one a row; its suffix says the format.
+    """Open a file of vectors, one per row, in the format given by its suffix.
 
     Parameters
     ----------
     path : path-like
         * ``.npy``: a matrix of numbers, float16 included.
-        * ``.npz``: an archive with one matrix, or with one that is named ``X``,
+        * ``.npz``: an archive with a single matrix, or with one named ``X``,
           ``vectors``, ``embeddings``, ``train`` or ``arr_0`` (the first of these that
-          is there), or a sparse CSR matrix.
-        * ``.safetensors``, ``.hdf5``, ``.h5``: one matrix, or one with such a name.
-          Tensors of bfloat16 are read as float32. HDF5 needs h5py.
-        * ``.fvecs``, ``.bvecs``, ``.ivecs``: vectors of float32, uint8 or int32, as
-          SIFT1M, GIST1M and SIFT1B come, and their true neighbours. The dimensions of
-          all of them are checked, which goes through the file once.
+          it has), or a sparse CSR matrix.
+        * ``.safetensors``, ``.hdf5``, ``.h5``: a single matrix, or one with such a
+          name. Tensors of bfloat16 are read as float32. HDF5 needs h5py.
+        * ``.fvecs``, ``.bvecs``, ``.ivecs``: vectors of float32, uint8 or int32, as in
+          SIFT1M, GIST1M and SIFT1B and their ground truth. The dimension of every
+          vector is checked, which reads the file once.
         * ``.fbin``, ``.u8bin``, ``.i8bin``: vectors of float32, uint8 or int8, as in
           big-ann-benchmarks.
-        * ``.parquet``, ``.arrow``, ``.feather``: a column of lists of numbers, of equal
-          length, or else all columns of numbers. They need pyarrow.
-        * ``.csv``: numbers with commas between them; the first line may be a header.
+        * ``.parquet``, ``.arrow``, ``.feather``: a column of lists of numbers with
+          equal lengths, otherwise all numeric columns. They need pyarrow.
+        * ``.csv``: comma-separated numbers; the first line may be a header.
     mmap : bool, default=True
-        Map files that hold plain numbers: ``.npy``, ``vecs``, ``bin``, safetensors, and
-        HDF5 without chunks. Their rows stay on disk until they are used, so a file may
-        be larger than memory. Other formats are read whole.
+        Whether to memory-map files of plain numbers: ``.npy``, ``vecs``, ``bin``,
+        safetensors, and HDF5 without chunks. Their rows stay on disk until they are
+        used, so a file may be larger than memory. Other formats are always read
+        completely.
     column : str, default=None
-        The column of a Parquet, Arrow or Feather file.
+        Column to read from a Parquet, Arrow or Feather file.
     name : str, default=None
-        The array of an ``.npz``, safetensors or HDF5 file.
+        Array to read from an ``.npz``, safetensors or HDF5 file.
     keep_ids : bool, default=False
-        Whether to read columns of ids as numbers of the vectors. In ``.csv`` files and
-        columns of numbers, those are left out, with a warning, whose whole numbers
-        count the rows, or all differ in 100 rows or more.
+        Whether to keep columns that look like ids. By default, in ``.csv`` files and
+        tables of numeric columns, a column of integers is left out, with a warning, if
+        it counts the rows, or if 100 or more rows all have different values.
 
     Returns
     -------
     X : ndarray or scipy.sparse.csr_array of shape (n, n_features)
-        With the type of the file; float32 for ``.csv`` and columns of numbers. A mapped
-        array is read-only. Values are not checked for NaN and infinity.
+        The vectors, with the dtype of the file, or float32 for ``.csv`` and numeric
+        columns. A mapped array is read-only. Values are not checked for NaN and
+        infinity.
 
     Raises
     ------
     ValueError
-        If the suffix is unknown, or the file is damaged or holds no such matrix.
+        If the suffix is unknown, or if the file is damaged or holds no such matrix.
     ImportError
-        If h5py or pyarrow is needed and not installed.
+        If h5py or pyarrow is needed but not installed.
 
     Examples
     --------
@@ -82,22 +84,22 @@ def open_vectors(
     if suffix in (".pt", ".pth"):
         file, other = str(path), str(Path(path).with_suffix(".npy"))
         raise ValueError(
-            f"{path} is a pickle of torch, which can run code. Convert it: np.save("
+            f"{path} is a torch pickle, which can run code. Convert it: np.save("
             f"{other!r}, torch.load({file!r}, weights_only=True).float().numpy())"
         )
     if suffix not in OPENERS:
         raise ValueError(
-            f"{path} has the suffix {suffix!r}, which is not known. Vectors are read "
-            f"from {FORMATS}."
+            f"{path} has the unknown suffix {suffix!r}. Supported formats are "
+            f"{FORMATS}."
         )
     name = column if name is None else name
     if name is not None and suffix not in NAMED:
-        raise ValueError(f"{path} has no arrays or columns with names such as {name}.")
+        raise ValueError(f"{path} has no named arrays or columns, such as {name}.")
     X = OPENERS[suffix](path, name, keep_ids)
     if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "fiub":
         raise ValueError(
             f"{path} holds an array of shape {X.shape} and dtype {X.dtype}; vectors "
-            "are a matrix of real numbers, one a row, that is not empty."
+            "must be a matrix of real numbers that is not empty, one vector per row."
         )
     return X if mmap or not isinstance(X, np.memmap) else np.array(X)
 

@@ -1,4 +1,4 @@
-"""Encoding and exact search on many machines, by Dask."""
+"""Encoding and exact search on many machines, with Dask."""
 
 from skhash.distributed._encode import encode_blocks
 from skhash.distributed._neighbors import ShardedNeighbors

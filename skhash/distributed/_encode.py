@@ -14,16 +14,16 @@ def encode_blocks(encoder, X) -> Any:
     Parameters
     ----------
     encoder : fitted encoder
-        It is sent to the workers without its training state. Fit it on a sample: some
-        50,000 rows do.
+        Encoder, which is sent to the workers without its training state. Fit it on a
+        sample; about 50,000 rows are enough.
     X : dask.array.Array of shape (n_samples, n_features)
-        Real vectors; some blocks may have no rows. A memory map becomes one by
+        Vectors; some blocks may be empty. To make such an array from a memory map, call
         ``dask.array.from_array(memmap, chunks=(100_000, -1))``.
 
     Returns
     -------
     packed : dask.array.Array of shape (n_samples, ceil(n_bits / 8)), uint8
-        The result of ``encoder.transform_packed``, not yet computed.
+        Result of ``encoder.transform_packed``, not yet computed.
 
     Examples
     --------

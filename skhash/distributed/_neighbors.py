@@ -17,45 +17,45 @@ from skhash.utils.parameters import AnyInt, Count, CountFrom0, with_parameters
 
 @with_parameters(kw_only=True)
 class ShardedNeighbors(BaseEstimator):
-    """Exact nearest neighbours among binary codes that no single machine holds.
+    """Exact search, by Hamming distance, of binary codes that are spread over machines.
 
-    Each block of codes becomes a `HammingNeighbors` where the block is, and stays in
-    the memory of that worker. A query goes to all of them, and their answers are merged
-    by (distance, position): they equal those of one machine with all codes. When a
-    worker dies, Dask makes its blocks anew from their source.
+    Each block of codes becomes a `HammingNeighbors` on the worker that has the block,
+    and stays in its memory. Every query is sent to all blocks, and answers are merged
+    by (distance, position), so they equal those of a single machine with all codes. If
+    a worker dies, Dask rebuilds its blocks from their source.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        Neighbours that `kneighbors` finds.
+        Number of neighbours that `kneighbors` returns by default.
     radius : int, default=2
-        Distance, inclusive, up to which `radius_neighbors` finds neighbours.
+        Default distance for `radius_neighbors`, inclusive.
     packed : bool, default=True
-        Codes are packed bytes, as `encode_blocks` gives them, or with False bits 0/1, a
-        column each.
+        Format of the codes. True is packed bytes, as returned by `encode_blocks`. False
+        is bits 0/1, one per column.
     n_jobs : int, default=1
-        Threads that search one block. A worker searches as many blocks at a time as it
-        has threads.
+        Number of threads that search one block. A worker searches as many blocks at a
+        time as it has threads.
 
     Attributes
     ----------
     shards_ : list of dask.delayed.Delayed
-        An index a block that has rows, on the workers.
+        Index of each block that is not empty, on the workers.
     starts_ : ndarray of shape (n_shards + 1,), int64
-        Positions at which these blocks begin, and the number of all codes.
+        Position at which each of these blocks begins, then the number of all codes.
     n_features_in_ : int
-        The number of columns of codes.
+        Number of columns of the codes.
 
     See Also
     --------
-    skhash.neighbors.HammingNeighbors : One machine.
-    skhash.neighbors.merge_neighbors : The merge, for other engines than Dask.
+    skhash.neighbors.HammingNeighbors : Exact search on one machine.
+    skhash.neighbors.merge_neighbors : Merges answers, for use without Dask.
 
     Notes
     -----
-    It runs on the Dask client that is active, and without one in threads of this
-    process. Bytes that travel are the queries to each block, and ``12 n_neighbors`` a
-    query and block back; merges happen on the workers, eight answers at a time.
+    The search runs on the active Dask client, or without one in threads of this
+    process. Network traffic is the queries, sent to each block, and ``12 n_neighbors``
+    bytes back per query and block. Workers merge the answers, eight at a time.
 
     Examples
     --------
@@ -75,13 +75,13 @@ class ShardedNeighbors(BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:
-        """Index each block on its worker.
+        """Index each block of codes on its worker.
 
         Parameters
         ----------
         X : dask.array.Array of shape (n_samples, n_columns), or list of blocks
-            Codes. A block of a list is an array, or the path of an ``.npy`` file that
-            each worker can read; it is mapped, not sent. Some may have no rows.
+            Codes. Blocks in a list are arrays, or paths of ``.npy`` files that each
+            worker can read; these are mapped, not sent. Some blocks may be empty.
         y : Ignored
             Not used, present for API consistency by convention.
 
@@ -93,7 +93,7 @@ class ShardedNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If blocks have other widths, or none has rows, or the lengths of the blocks
+            If blocks differ in width, if all of them are empty, or if the block lengths
             of a Dask array are unknown.
         """
         import dask
@@ -120,26 +120,28 @@ class ShardedNeighbors(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
+            Queries, in the format of `fit`.
         n_neighbors : int, default=None
-            The default is the parameter.
+            Number of neighbours per query; by default the parameter `n_neighbors`.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         radius : int, default=None
-            Finds only codes within this distance, inclusive, so that there may be fewer
-            than `n_neighbors`. The answer has the form of `radius_neighbors`.
+            Return only codes within this distance, inclusive. There may then be fewer
+            than `n_neighbors`, and the answer has the form of `radius_neighbors`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), int32
-            Bits that differ, ascending. Only if `return_distance`.
+            Number of bits that differ, in ascending order. Only if `return_distance` is
+            True.
         indices : ndarray of shape (n_queries, n_neighbors), int64
-            Positions among all codes, ordered by (distance, position).
+            Positions of the neighbours among all codes, ordered by (distance,
+            position).
 
         Raises
         ------
         ValueError
-            If there are fewer codes than `n_neighbors`, and no `radius` is given.
+            If there are fewer than `n_neighbors` codes and no `radius` is given.
         """
         import dask
 
@@ -148,8 +150,8 @@ class ShardedNeighbors(BaseEstimator):
         most = self.starts_[-1] if radius is None else np.inf
         if not isinstance(k, Integral) or not 1 <= k <= most:
             raise ValueError(
-                f"n_neighbors={k!r} neighbours were asked for, and there are "
-                f"{self.starts_[-1]} codes; ask for 1 to so many."
+                f"n_neighbors={k!r} is not from 1 to {self.starts_[-1]}, the number of "
+                "codes."
             )
         search = dask.delayed(_nearest, pure=True)
         merge = dask.delayed(_merge, pure=True)
@@ -169,18 +171,20 @@ class ShardedNeighbors(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
+            Queries, in the format of `fit`.
         radius : int, default=None
-            Inclusive. The default is the parameter.
+            Largest distance, inclusive; by default the parameter `radius`.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
 
         Returns
         -------
         distances : ndarray of shape (n_queries,) of int32 arrays
-            Bits that differ, ascending. Only if `return_distance`.
+            Number of bits that differ, in ascending order. Only if `return_distance` is
+            True.
         indices : ndarray of shape (n_queries,) of int64 arrays
-            Positions among all codes, ordered by (distance, position).
+            Positions of the neighbours among all codes, ordered by (distance,
+            position).
         """
         import dask
 
@@ -209,7 +213,7 @@ def _read_blocks(X):
         X = X.rechunk({1: -1})
         if np.isnan(X.chunks[0]).any():
             raise ValueError(
-                "The lengths of the blocks are unknown; call X.compute_chunk_sizes()."
+                "The block lengths of X are unknown; call X.compute_chunk_sizes()."
             )
         blocks = X.to_delayed().ravel().tolist()
         return blocks, [(rows, X.shape[1]) for rows in X.chunks[0]]
@@ -225,11 +229,11 @@ def _open(block):
 def _check_shapes(shapes):
     if {len(shape) for shape in shapes} != {2} or len({s[1] for s in shapes}) > 1:
         raise ValueError(
-            "Blocks of codes have two axes and the same width, got the shapes "
+            "Blocks of codes must have two axes and equal widths, got the shapes "
             f"{shapes}."
         )
     if not any(rows for rows, _ in shapes):
-        raise ValueError("There are no codes: none of the blocks has a row.")
+        raise ValueError("There are no codes; pass at least one block with a row.")
 
 
 def _make_shard(block, packed, n_jobs):

@@ -1,4 +1,4 @@
-"""Export of codes to other engines, with the same neighbours as in our indexes."""
+"""Export of codes to other engines, where they have the same neighbours."""
 
 from skhash.export._arrow import to_arrow
 from skhash.export._engines import reverse_bits, to_faiss, to_sqlite_vec, to_usearch

@@ -12,30 +12,29 @@ _CHUNK_BYTES = 2**30
 
 
 def to_arrow(codes, *, ids=None, n_bits=None) -> Any:
-    """Make an Arrow table of codes.
+    """Export codes to an Arrow table.
 
-    ``pyarrow.parquet.write_table(to_arrow(index), "codes.parquet")`` makes a Parquet
-    file of it.
+    To write a Parquet file, call ``pyarrow.parquet.write_table(to_arrow(index),
+    "codes.parquet")``.
 
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
-        Integers or strings, no two alike. By default the ids of the index, or
-        positions.
+        Unique ids, integers or strings. By default the ids of the index, or positions.
     n_bits : int, default=None
-        Length of the codes. By default that of the index, where it is known, else all
+        Number of bits per code. By default that of the index, if known, otherwise all
         bits of the bytes.
 
     Returns
     -------
     table : pyarrow.Table
-        Columns ``id`` and ``code``, of bytes of fixed size, the first bit highest. Of
-        an index with a decoder also ``term`` and, for angles, ``factor``, float32:
-        the score of a code is ``factor * sum + term``, with the sum of what its bytes
-        have in `score_tables`; of Euclidean distances it is the square. The length of
-        the codes is in the metadata of the schema.
+        Columns ``id`` and ``code``, the latter binary of fixed size with the first bit
+        highest. For an index with a decoder, also ``term`` and, for angles, ``factor``,
+        in float32. The score of a code is then ``factor * sum + term``, where the sum
+        is over the entries of its bytes in `score_tables`; for Euclidean distances, it
+        is the squared distance. The schema's metadata has the length of the codes.
 
     Raises
     ------
@@ -44,7 +43,7 @@ def to_arrow(codes, *, ids=None, n_bits=None) -> Any:
 
     See Also
     --------
-    score_tables : The sums, query by query.
+    score_tables : The look-up tables of queries.
 
     Examples
     --------

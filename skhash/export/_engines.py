@@ -11,29 +11,29 @@ from skhash.utils.late import import_extra
 
 
 def to_faiss(codes, *, ids=None) -> Any:
-    """Make a flat binary index of faiss.
+    """Export codes to a flat binary index of faiss.
 
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
-        Integers of at least 0, no two alike; faiss returns -1 where it finds nothing.
-        By default the ids of the index, or positions.
+        Unique ids, integers of at least 0, as faiss returns -1 if it finds nothing. By
+        default the ids of the index, or positions.
 
     Returns
     -------
     index : faiss.IndexBinaryIDMap over faiss.IndexBinaryFlat
-        It finds the same distances as `HammingNeighbors`, and the same codes but for
-        the order of equally near ones, which faiss does not define. Queries are packed
-        codes as they are. Its radius search is exclusive: ask for ``radius + 1``.
+        The index. It finds the same distances as `HammingNeighbors`, and the same codes
+        except for ties, whose order faiss does not define. Queries are packed codes.
+        Its radius search is exclusive, so ask for ``radius + 1``.
 
     Raises
     ------
     ImportError
         If faiss is not installed.
     ValueError
-        If ids are no integers, negative, or alike.
+        If ids are not unique integers of at least 0.
 
     Examples
     --------
@@ -51,30 +51,30 @@ def to_faiss(codes, *, ids=None) -> Any:
 
 
 def to_usearch(codes, *, ids=None, **parameters) -> Any:
-    """Make a graph index of usearch.
+    """Export codes to a graph index of usearch.
 
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
-        Integers of at least 0, no two alike. By default the ids of the index, or
+        Unique ids, integers of at least 0. By default the ids of the index, or
         positions.
     **parameters
-        Of ``usearch.index.Index``, such as ``connectivity``.
+        Parameters of ``usearch.index.Index``, such as ``connectivity``.
 
     Returns
     -------
     index : usearch.index.Index
-        Its search is approximate, or exact with ``exact=True``. Queries are packed
-        codes as they are.
+        The index. Its search is approximate, or exact with ``exact=True``. Queries are
+        packed codes.
 
     Raises
     ------
     ImportError
         If usearch is not installed.
     ValueError
-        If ids are no integers, negative, or alike.
+        If ids are not unique integers of at least 0.
 
     Examples
     --------
@@ -98,10 +98,11 @@ def to_usearch(codes, *, ids=None, **parameters) -> Any:
 
 
 def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
-    """Write codes to a new virtual table of sqlite-vec, in one transaction.
+    """Export codes to a new virtual table of sqlite-vec, in one transaction.
 
-    Its columns are ``id`` and ``code``. The first bit of a byte is the lowest there, as
-    for sqlite-vec's own ``vec_quantize_binary``, so queries go through `reverse_bits`::
+    The table has the columns ``id`` and ``code``. The first bit of a byte is the
+    lowest, as in sqlite-vec's ``vec_quantize_binary``, so pass queries through
+    `reverse_bits`::
 
         SELECT id, distance FROM codes
         WHERE code MATCH vec_bit(?) AND k = 10 ORDER BY distance
@@ -111,19 +112,19 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     connection : sqlite3.Connection
-        With sqlite-vec loaded: ``sqlite_vec.load(connection)``.
+        Connection with sqlite-vec loaded: ``sqlite_vec.load(connection)``.
     table : str, default="codes"
-        The name of the table, of letters, digits and underscores.
+        Name of the table, of letters, digits and underscores.
     ids : array-like of shape (n_samples,), default=None
-        Integers or strings, no two alike. By default the ids of the index, or
-        positions.
+        Unique ids, integers or strings. By default the ids of the index, or positions.
 
     Raises
     ------
     ValueError
-        If the name of the table is invalid, or ids are as no index has them.
+        If the name of the table is invalid, or if ids are not unique integers or
+        strings.
     sqlite3.OperationalError
-        If the table exists, or sqlite-vec is not loaded. Nothing is written then.
+        If the table exists, or if sqlite-vec is not loaded. Nothing is written then.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", table, flags=re.ASCII):
         raise ValueError(
-            f"The name of a table has letters, digits and underscores, got {table!r}."
+            f"A table name must consist of letters, digits and _, got {table!r}."
         )
     packed, ids, _ = read_source(codes, ids)
     kind = "integer" if ids.dtype.kind in "iu" else "text"
@@ -161,18 +162,19 @@ _REVERSED = np.packbits(
 def reverse_bits(packed) -> np.ndarray:
     """Reverse the order of the bits in each byte.
 
-    The packed codes of skhash have the first bit highest, as NumPy, PostgreSQL, Vespa
-    and Elasticsearch do; faiss's encoders and sqlite-vec have it lowest. Distances do
-    not depend on it, as long as both sides have the same order.
+    Packed codes of skhash have the first bit highest, as in NumPy, PostgreSQL, Vespa
+    and Elasticsearch. faiss's encoders and sqlite-vec have it lowest. Distances do not
+    depend on the order, as long as queries and codes have the same.
 
     Parameters
     ----------
     packed : array-like of shape (n_samples, n_bytes), uint8
+        Packed codes.
 
     Returns
     -------
     reversed : ndarray of shape (n_samples, n_bytes), uint8
-        Reversed twice, they are as before.
+        The bytes, with their bits reversed.
 
     Examples
     --------

@@ -31,8 +31,8 @@ def read_source(codes, ids=None, n_bits=None):
     ids : array-like of shape (n_samples,), default=None
         By default the ids of the index, or positions.
     n_bits : int, default=None
-        Length of the codes. By default that of an index that was fitted on bits or has
-        a decoder, else all bits of the bytes.
+        Number of bits per code. By default that of an index that was fitted on bits or
+        has a decoder, else all bits of the bytes.
 
     Returns
     -------
@@ -96,8 +96,8 @@ def read_scoring(source, metric=None):
     decoder = index._store.decoder
     if decoder is None:
         raise ValueError(
-            f"This {type(source).__name__} has no decoder; one is in an "
-            "AsymmetricNeighbors that was fitted by fit(codes, decoder=...)."
+            f"This {type(source).__name__} has no decoder; pass an AsymmetricNeighbors "
+            "that was fitted with fit(codes, decoder=...)."
         )
     if metric not in (None, decoder.metric):
         raise ValueError(
@@ -123,47 +123,51 @@ def whole_ids(ids, engine):
     wrong = ids if ids.dtype.kind == "U" else ids[ids < 0]
     if len(wrong):
         raise ValueError(
-            f"{engine} has integer ids of at least 0 only, got {wrong[0].item()!r}; "
-            "export with ids=range(n) and keep your ids beside it."
+            f"{engine} supports only integer ids of at least 0, got "
+            f"{wrong[0].item()!r}; export with ids=range(n), and keep your own table."
         )
     return ids
 
 
 def score_tables(decoder, X, *, metric=None) -> Any:
-    """Return lookup tables of what each byte of a code adds to its score, by query.
+    """Compute look-up tables from which another engine can score codes for each query.
 
-    The score of a code is ``factor * sum + term``: the sum, over the bytes of the
-    packed code, of the entry that the byte chooses in its table; and the two floats of
-    the code that `to_arrow` and `to_pgvector` write, of which the factor is 1 but for
-    angles: the cosine, and rows of unit length. It is the distance that
-    `skhash.neighbors.asymmetric_scores` defines, and its square for "euclidean".
+    The score of a code is ``factor * sum + term``. The sum is over the bytes of the
+    packed code, each of which selects an entry in its table. `to_arrow` and
+    `to_pgvector` write the two floats of each code; the factor is 1 except for angles,
+    that is for the cosine and for vectors of unit length. The score is the distance
+    that `skhash.neighbors.asymmetric_scores` defines, or its square for "euclidean".
 
     Parameters
     ----------
     decoder : index, estimator or tuple (codebook, offset)
-        An `AsymmetricNeighbors` with a decoder, a `HashedNeighbors` that has one, or
-        the `decoder` of `AsymmetricNeighbors.fit`.
+        An `AsymmetricNeighbors`, a `HashedNeighbors` with a decoder, or a decoder as in
+        `AsymmetricNeighbors.fit`.
     X : {array-like, sparse matrix} of shape (n_queries, n_features)
-        Real vectors, as queries of the index.
+        Queries, as vectors.
     metric : {"euclidean", "inner_product", "cosine"}, default=None
-        None stands for that of the index, and for "euclidean" without one.
+        Metric of the scores. None is the metric of the index, or "euclidean" for a
+        decoder.
 
     Returns
     -------
     tables : ndarray of shape (n_queries, n_bytes, 256), float32
-        A kilobyte a byte and query. Blocks of 1 or 4 bits are summed up to bytes. Terms
-        common to all codes are in the table of the first byte.
+        Tables, one kilobyte per byte of the code and query. Blocks of 1 or 4 bits are
+        summed up to bytes. Terms common to all codes are in the table of the first
+        byte.
 
     Raises
     ------
     ValueError
-        If the index has no decoder or another metric, or queries do not fit.
+        If the index has no decoder or another metric, or if queries do not fit the
+        decoder.
 
     Notes
     -----
-    The score of a code of M bytes, computed in float32 and summed in whatever order, is
-    within ``(M + 2) * 2**-24 * (factor * size + |term|)`` of what the same floats give
-    exactly, where ``size`` is the sum of the magnitudes of the entries.
+    A score of a code of M bytes, computed in float32 and summed in any order, differs
+    from the exact result for the same floats by at most
+    ``(M + 2) * 2**-24 * (factor * size + |term|)``, where ``size`` is the sum of the
+    entries' magnitudes.
 
     Examples
     --------

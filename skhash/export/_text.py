@@ -11,18 +11,19 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def bit_strings(packed, n_bits=None) -> np.ndarray:
-    """Write codes as strings of 0 and 1, the format of PostgreSQL's ``bit(n)``.
+    """Convert codes to strings of 0 and 1, the format of PostgreSQL's ``bit(n)``.
 
     Parameters
     ----------
     packed : array-like of shape (n_samples, n_bytes), uint8
+        Packed codes.
     n_bits : int, default=None
-        Length of the codes; all bits of the bytes by default.
+        Number of bits per code; by default all bits of the bytes.
 
     Returns
     -------
     strings : ndarray of shape (n_samples,), str
-        The first bit comes first.
+        Strings of 0 and 1, starting with the first bit.
 
     Examples
     --------
@@ -38,12 +39,12 @@ def bit_strings(packed, n_bits=None) -> np.ndarray:
 
 
 def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
-    """Write codes as text for PostgreSQL's COPY, an id and a code a line.
+    """Export codes as text for PostgreSQL's COPY, with one id and code per line.
 
-    Of an index with a decoder, the ``term`` of the code follows and, for angles,
-    its ``factor``: what `to_arrow` says of them.
+    For an index with a decoder, each line also has the ``term`` of the code and, for
+    angles, its ``factor``; see `to_arrow`.
 
-    In the database, by the operators of pgvector (``<~>`` is the Hamming distance)::
+    In the database, use the operators of pgvector (``<~>`` is the Hamming distance)::
 
         CREATE TABLE items (id bigint PRIMARY KEY, code bit(64));
         COPY items (id, code) FROM STDIN;
@@ -55,19 +56,18 @@ def to_pgvector(codes, file, *, ids=None, n_bits=None) -> None:
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index, or packed codes. Removed codes are left out.
     file : text file
-        Any object with a ``write`` method. It is written in chunks.
+        File to write to, in chunks: any object with a ``write`` method.
     ids : array-like of shape (n_samples,), default=None
-        Integers or strings, no two alike. By default the ids of the index, or
-        positions.
+        Unique ids, integers or strings. By default the ids of the index, or positions.
     n_bits : int, default=None
-        Length of the codes. By default that of the index, where it is known, else all
+        Number of bits per code. By default that of the index, if known, otherwise all
         bits of the bytes.
 
     Raises
     ------
     ValueError
-        If bits behind `n_bits` are set, or ids are as no index has them: mixed, alike,
-        with NUL, or not as many as codes.
+        If bits after the first `n_bits` are set, or if ids are not unique, are mixed,
+        contain NUL, or are not as many as the codes.
 
     Examples
     --------

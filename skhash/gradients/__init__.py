@@ -84,20 +84,20 @@ ALL_GRADIENTS = GRADIENTS | NETWORK_GRADIENTS
 
 
 def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
-    """Return a new estimator of a name, or a clone of the estimator given.
+    """Return a new gradient estimator by its name, or a clone of the given one.
 
     Parameters
     ----------
     gradient : str or GradientEstimator
     parameter : str, default="gradient"
-        Name of the caller's parameter, for the error message.
+        Name of the caller's parameter, for error messages.
 
     Raises
     ------
     TypeError
-        If it is network-wise.
+        If it is an estimator for whole networks.
     ValueError
-        If it is nothing of this package.
+        If it is not an estimator of this package.
 
     Examples
     --------
@@ -110,13 +110,13 @@ def resolve_gradient(gradient, parameter="gradient") -> GradientEstimator:
         raise TypeError(
             f"{parameter}={estimator!r} works on the layers of a stochastic binary "
             f"network, and {type(estimator).__name__} has no `surrogate` for the units "
-            "of one layer; take LocalExpectation ('local_expectation') or ZGR ('zgr')."
+            "of one layer; use LocalExpectation ('local_expectation') or ZGR ('zgr')."
         )
     return estimator
 
 
 def resolve_network_gradient(gradient) -> NetworkGradient:
-    """Return an estimator for whole networks from one of any reach.
+    """Return a network-wise estimator from an estimator of any kind.
 
     Parameters
     ----------
@@ -125,9 +125,10 @@ def resolve_network_gradient(gradient) -> NetworkGradient:
     Raises
     ------
     TypeError
-        If it needs what a network cannot tell, or is for a single layer only.
+        If it needs information that a network does not have, or works for a single
+        layer only.
     ValueError
-        If it is nothing of this package.
+        If it is not an estimator of this package.
 
     Examples
     --------
@@ -140,16 +141,14 @@ def resolve_network_gradient(gradient) -> NetworkGradient:
     estimator = _fresh(gradient, ALL_GRADIENTS, "gradient")
     if isinstance(estimator, Exact):
         raise TypeError(
-            f"{estimator!r} enumerates the states of one layer, and has no way through "
-            "the layers above; take ExactNetwork ('exact_network')."
+            f"{estimator!r} enumerates the states of a single layer, but here there are "
+            "layers above it; use ExactNetwork ('exact_network')."
         )
     if isinstance(estimator, LayerwiseGradient):
         return LayerwiseNetwork(require_layerwise(estimator, "A network"))
-    return (
-        estimator
-        if isinstance(estimator, NetworkGradient)
-        else FunctionwiseNetwork(estimator)
-    )
+    if isinstance(estimator, NetworkGradient):
+        return estimator
+    return FunctionwiseNetwork(estimator)
 
 
 def _fresh(gradient, names, parameter):
@@ -165,30 +164,30 @@ def _fresh(gradient, names, parameter):
 
 
 def require_layerwise(gradient, consumer) -> LayerwiseGradient:
-    """Return `gradient` if it is layer-wise, else raise ``TypeError``.
+    """Return `gradient` if it is layer-wise, otherwise raise ``TypeError``.
 
     Parameters
     ----------
     gradient : GradientEstimator
     consumer : str
-        Name of the caller, for the error message.
+        Name of the caller, for error messages.
 
     Raises
     ------
     TypeError
-        If it has no `sample`, or one that cannot do what its parameters ask for.
+        If it has no method `sample`, or one that does not support its parameters.
     """
     name = type(gradient).__name__
     if not isinstance(gradient, LayerwiseGradient):
         raise TypeError(
-            f"{consumer} backpropagates through its units, and {name} has no `sample` "
-            "to do that with; take a layer-wise estimator such as StraightThrough "
+            f"{consumer} backpropagates through its units, for which {name} has no "
+            "method `sample`; use a layer-wise estimator such as StraightThrough "
             "('st') or ZGR ('zgr')."
         )
     if gradient.needs_curvature:
         raise TypeError(
-            f"{consumer} backpropagates through its units, and `sample` of {name} "
-            "cannot correct for the curvature of a loss; take debias=None, or ZGR "
+            f"{consumer} backpropagates through its units, but `sample` of {name} "
+            "cannot correct for the curvature of a loss; use debias=None, or ZGR "
             "('zgr')."
         )
     return gradient

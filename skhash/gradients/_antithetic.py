@@ -54,30 +54,30 @@ class _Antithetic(GradientEstimator):
 
 
 class ARM(_Antithetic):
-    r"""Augment-REINFORCE-merge: two states from the same uniform noise.
+    r"""Augment-REINFORCE-merge (ARM): two states from the same uniform noise.
 
     In the log-odds l, with v uniform, ``x = [v > sigmoid(-l)]`` and
     ``x' = [v < sigmoid(l)]``,
 
     .. math:: \hat g_i = (f(x) - f(x')) (v_i - \tfrac12)
 
-    averaged over independent v. Unbiased for every function, which need not be
-    differentiable. Two evaluations a sample. The gradient of a row is 0 where both
-    states are the same. Each state alone has the units' distribution; the value of the
-    surrogate is the loss at the first.
+    averaged over independent v. It is unbiased for every function, even if not
+    differentiable, and needs two evaluations per sample. The gradient of a row is 0 if
+    both states are the same. Each state alone has the distribution of the units; the
+    value of the surrogate is the loss at the first.
 
     Parameters
     ----------
     n_samples : int, default=1
-        How many v to average over; the variance is proportional to its inverse.
+        Number of v to average over. The variance is inversely proportional to it.
 
     Notes
     -----
-    Other than standard logistic noise enters by the chain rule through the log-odds,
-    whose slope is ``F' / (F (1 - F))``; that is exact. With noise of bounded support
+    Noise other than standard logistic enters through the log odds, by the chain rule,
+    with the slope ``F' / (F (1 - F))``; this is exact. With noise of bounded support,
     the slope is large near the end of the support, and so is the variance, since the
-    other units keep the two states apart. A unit whose probability is 0 or 1 to the
-    resolution of the dtype gets no gradient.
+    other units still differ between the two states. A unit whose probability is 0 or 1
+    at the resolution of the dtype gets no gradient.
 
     References
     ----------
@@ -108,15 +108,15 @@ class DisARM(_Antithetic):
     .. math::
         \hat g_i = \tfrac12 (f(x) - f(x')) \, \frac{x_i - x'_i}{s} \, \sigma(|l_i|)
 
-    averaged over independent pairs. Unbiased for every function, which need not be
-    differentiable, at the cost of `ARM`. Since the uniform noise is averaged out, its
-    variance is never above that of `ARM`, and a unit that has the same value in both
+    averaged over independent pairs. It is unbiased for every function, even if not
+    differentiable, and costs as much as `ARM`. Since the uniform noise is averaged out,
+    the variance is never above that of `ARM`, and a unit with the same value in both
     states gets no gradient.
 
     Parameters
     ----------
     n_samples : int, default=1
-        How many pairs to average over; the variance is proportional to its inverse.
+        Number of pairs to average over. The variance is inversely proportional to it.
 
     References
     ----------

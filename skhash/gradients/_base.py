@@ -13,14 +13,14 @@ from skhash.noise import Logistic, Noise, resolve_noise
 
 @dataclass(frozen=True)
 class BernoulliUnits:
-    """Independent binary units: high with probability ``F(a)``, a the logit.
+    """Independent binary units, which are on with probability ``F(a)`` for a logit a.
 
     Parameters
     ----------
     noise : Noise or its name, default=Logistic()
-        Its distribution function is F.
+        Noise whose distribution function is F.
     coding : {"01", "pm1"}, default="01"
-        Whether the values of a unit are 0 and 1 or -1 and +1.
+        Whether the values of a unit are 0 and 1, or -1 and +1.
 
     Examples
     --------
@@ -111,14 +111,14 @@ UNITS = BernoulliUnits()
 
 
 class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
-    """Estimates the gradient of ``E_x[f(x)]`` in the logits of Bernoulli units x.
+    """Base of estimators of the gradient of ``E_x[f(x)]`` in logits of binary units.
 
-    This is the function-wise reach, which every estimator has. A layer-wise one derives
-    from `LayerwiseGradient`.
+    Function-wise estimators derive from this class: they only evaluate f. Layer-wise
+    estimators derive from `LayerwiseGradient`.
 
-    State kept between calls is in attributes with a trailing underscore, which
-    `sklearn.base.clone` drops. All accept `rows` and `curvature`, and those that have
-    no use for them ignore them.
+    State between calls is kept in attributes with a trailing underscore, which
+    `sklearn.base.clone` drops. All estimators accept `rows` and `curvature`, and ignore
+    them if they do not need them.
     """
 
     _parameter_constraints: dict = {}
@@ -135,34 +135,36 @@ class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         loss : callable
-            Maps values of units, shape (..., n_rows, n_bits), to one loss a row, shape
-            (..., n_rows). The first axes are samples: every row's other inputs
-            broadcast over them.
+            Function that maps values of units, of shape (..., n_rows, n_bits), to one
+            loss per row, of shape (..., n_rows). The first axes are samples, over which
+            the other inputs of the rows broadcast.
         logits : Tensor of shape (n_rows, n_bits)
+            Logits of the units.
         generator : torch.Generator or None
-            Draws the values, on the device of `logits`; None uses torch's global one.
+            Generator for drawing values, on the device of `logits`. None uses torch's
+            global generator.
         units : BernoulliUnits
             Noise and coding of the units.
         rows : Tensor of shape (n_rows,), int64, or None
-            Which rows of the data these are; only for estimators that remember
-            something of each.
+            Positions of these rows in the data, for estimators that keep a state per
+            row.
         curvature : Tensor of shape (n_bits,) or (n_rows, n_bits), or None
-            Half the second derivative of the loss in each unit; only for estimators
-            that correct for it (`needs_curvature`).
+            Half the second derivative of the loss in each unit, for estimators that
+            correct for it (`needs_curvature`).
 
         Returns
         -------
         losses : Tensor of shape (n_rows,)
-            An estimate of the expected loss of each row. Its gradient in `logits` is
-            this estimator's; that in the parameters of `loss` is the ordinary one
-            at the values that were drawn first.
+            Estimate of the expected loss of each row. Its gradient in `logits` is the
+            estimate; its gradient in the parameters of `loss` is the ordinary one, at
+            the first values drawn.
         """
 
 
 class LayerwiseGradient(GradientEstimator):
-    """An estimator that gives drawn values a derivative: ordinary backpropagation.
+    """Base of estimators that give drawn values a derivative, for backpropagation.
 
-    A leaf writes `sample`. The function has to be differentiable in the values.
+    A subclass defines `sample`. The function must be differentiable in the values.
     """
 
     @abstractmethod
@@ -172,12 +174,15 @@ class LayerwiseGradient(GradientEstimator):
         Parameters
         ----------
         logits : Tensor of shape (..., n_bits)
+            Logits of the units.
         generator : torch.Generator or None
         units : BernoulliUnits
+            Noise and coding of the units.
 
         Returns
         -------
         values : Tensor of the shape of `logits`
+            Drawn values.
         """
 
     def surrogate(

@@ -12,18 +12,19 @@ STATES_AT_ONCE = 256
 
 
 class Exact(GradientEstimator):
-    r"""The expected loss itself, from all ``2^n`` states of n units.
+    r"""Exact gradient: the expected loss over all ``2^n`` states of n units.
 
     .. math:: \sum_x f(x) \prod_i P(x_i)
 
     Value and gradient are exact, also in the parameters of the function: there is
-    neither bias nor variance. The function need not be differentiable in the values.
-    ``2^n`` evaluations, and as many again to backpropagate: the memory is that of
-    one chunk, whose losses are computed anew. More than 16 units are refused.
+    neither bias nor variance. The function does not have to be differentiable in the
+    values. It needs ``2^n`` evaluations, and as many again to backpropagate, because
+    losses are recomputed chunk by chunk to save memory. It raises for more than 16
+    units.
 
-    The states are the same for all rows, and expanded over these, with a stride of 0: a
-    function may compute what depends on them alone once, as the decoder of
-    `skhash.StochasticAutoencoderHash` does.
+    The states are the same for all rows and are expanded over the rows, with a stride
+    of 0. A function can therefore compute once what depends on the states alone, as the
+    decoder of `skhash.StochasticAutoencoderHash` does.
 
     Examples
     --------
@@ -42,9 +43,9 @@ class Exact(GradientEstimator):
         n_bits = logits.shape[-1]
         if n_bits > MAX_BITS:
             raise ValueError(
-                f"Exact enumerates 2**{n_bits} states of {n_bits} units, and at most "
-                f"those of {MAX_BITS}; take LocalExpectation or DisARM, which are "
-                "unbiased."
+                f"Exact would enumerate 2**{n_bits} states of {n_bits} units, but it "
+                f"is limited to {MAX_BITS} units; use LocalExpectation or DisARM, "
+                "which are unbiased too."
             )
         powers = 2 ** torch.arange(n_bits, device=logits.device)
 

@@ -9,15 +9,15 @@ MAX_UNITS = 12
 
 
 class ExactNetwork(NetworkGradient):
-    r"""The expected loss itself, by transfer matrices between the states of layers.
+    r"""Exact gradient of a network, by transfer matrices between the states of layers.
 
     .. math:: p^1(x) \, T^{12} \cdots T^{L-1,L} f
 
-    with :math:`T_{st}` the probability of state t of a layer given state s of the one
+    with :math:`T_{st}` the probability of state t of a layer given state s of the layer
     below. Value and gradient are exact in every parameter. Layers of n and m units need
-    :math:`2^{n + m}` numbers; the paths, :math:`2^{n_1 + \dots + n_L}`, are not
-    enumerated. Weights that are drawn are drawn once: the expectation is over units.
-    Layers of more than 12 units are refused.
+    :math:`2^{n + m}` numbers; the :math:`2^{n_1 + \dots + n_L}` paths are not
+    enumerated. Random weights are drawn once, and the expectation is over units. It
+    raises for layers of more than 12 units.
 
     Examples
     --------
@@ -39,15 +39,15 @@ class ExactNetwork(NetworkGradient):
     ):
         if n_samples > 1:
             raise ValueError(
-                f"ExactNetwork has the expected loss of one sample, and no bound of "
-                f"n_samples={n_samples}; take n_samples=1, or PSA ('psa')."
+                f"ExactNetwork computes the expected loss of one sample, not the bound "
+                f"of n_samples={n_samples}; use n_samples=1, or PSA ('psa')."
             )
         *layers, head = network.realize(generator)
         for layer in layers:
             if layer.norm is not None and layer.norm.training:
                 raise TypeError(
-                    "ExactNetwork cannot normalize by the statistics of a batch, since "
-                    "these are of drawn values; take network.eval(), or no batch norm."
+                    "ExactNetwork cannot normalize by batch statistics, which depend "
+                    "on sampled values; call network.eval(), or use no batch norm."
                 )
         p = self._probabilities(layers[0], X)
         for layer in layers[1:]:
@@ -60,8 +60,8 @@ class ExactNetwork(NetworkGradient):
         logits = layer(x)
         if logits.shape[-1] > MAX_UNITS:
             raise ValueError(
-                f"A layer has {logits.shape[-1]} units, and ExactNetwork enumerates "
-                f"those of at most {MAX_UNITS}; take PSA ('psa')."
+                f"A layer has {logits.shape[-1]} units, but ExactNetwork is limited to "
+                f"{MAX_UNITS} units per layer; use PSA ('psa')."
             )
         cdf = layer.units.noise.cdf
         p = logits.new_ones(len(x), 1)

@@ -43,24 +43,24 @@ def flip_differences(loss, values, losses, flips, units):
 
 @with_parameters()
 class LocalExpectation(GradientEstimator):
-    r"""Local expectation (RAM, GO): each unit is averaged out, the others drawn.
+    r"""Local expectation (RAM, GO): averages over each unit, given the others as drawn.
 
     .. math::
         \hat g_i = \pm F'(a_i) \, \big(f(x) - f(x \text{ with } i \text{ flipped})\big)
 
-    with the sign of ``x_i``: plus where it is on. Unbiased for every function, which
-    need not be differentiable, and exact for a single unit and for linear f. Its
-    variance is usually far below that of the estimators with fewer evaluations: it
-    needs ``n_bits + 1``.
+    with the sign of ``x_i``, plus if it is on. It is unbiased for every function, even
+    if not differentiable, and exact for a single unit and for linear f. It needs
+    ``n_bits + 1`` evaluations; its variance is usually far below that of estimators
+    that need fewer.
 
     With m = `n_flips` of n units, drawn for each row without replacement, the estimate
-    is n / m times this in them, and 0 in the others: BitFlip-1 where m = 1. It needs
-    ``m + 1`` evaluations.
+    is n / m times this for the drawn units, and 0 for the others; m = 1 is BitFlip-1.
+    It then needs ``m + 1`` evaluations.
 
     Parameters
     ----------
     n_flips : int or None, default=None
-        m, at most the number of units. None flips all.
+        Number m of units to flip, at most the number of units. None flips all.
 
     References
     ----------
@@ -108,8 +108,8 @@ class LocalExpectation(GradientEstimator):
             return torch.arange(n_bits, device=logits.device).expand(logits.shape)
         if self.n_flips > n_bits:
             raise ValueError(
-                f"n_flips={self.n_flips} of {n_bits} units; flip at most {n_bits}, or "
-                "all by n_flips=None."
+                f"n_flips={self.n_flips} is more than the {n_bits} units; flip at most "
+                f"{n_bits}, or set n_flips=None to flip all."
             )
         order = uniform_like(logits, generator).argsort(dim=-1)
         return order[..., : self.n_flips]

@@ -12,14 +12,14 @@ GUMBEL_DIFFERENCE = Logistic(scale=2)
 
 @with_parameters()
 class GumbelSoftmax(LayerwiseGradient):
-    r"""Gumbel-softmax (Concrete) units: values between low and high.
+    r"""Gumbel-softmax (Concrete): relaxed units, with values between low and high.
 
     With l the log-odds of a unit and z logistic, ``P(z < l) = sigmoid(l)``,
 
     .. math:: x_i = low + s \, \sigma\!\left(\frac{l_i - z_i}{\tau}\right)
 
-    and the gradient is that of the relaxed loss. The function sees values that are not
-    binary; it has to be defined and differentiable between them. The cost is that of
+    and the gradient is that of the relaxed loss. The function gets values that are not
+    binary, and must be defined and differentiable for these. It costs as much as
     backpropagation.
 
     The bias vanishes with the temperature, and the variance grows as its inverse. For
@@ -32,13 +32,14 @@ class GumbelSoftmax(LayerwiseGradient):
     Parameters
     ----------
     temperature : float, default=1.0
-        tau, of the sigmoid. (For -1/+1 units written as a tanh of the same logits the
-        temperature is twice as large.)
+        Temperature tau of the sigmoid. (For -1/+1 units written as a tanh of the same
+        logits, the temperature is twice as large.)
 
     Notes
     -----
-    Other than logistic noise enters by its log-odds, ``l = log F(a) / (1 - F(a))``, so
-    that rounding the value always gives the unit's own distribution.
+    Noise other than logistic enters through its log odds,
+    ``l = log F(a) / (1 - F(a))``, so that rounding the value always gives the
+    distribution of the unit.
 
     Corrected from Shekhovtsov and Yanush, proposition E.3: for small tau the
     probability of a derivative above e is about ``2 p' tau log(1 / (tau e))``. The
@@ -80,25 +81,25 @@ class GumbelSoftmax(LayerwiseGradient):
 
 
 class STGumbel(GumbelSoftmax):
-    r"""Straight-through Gumbel-softmax: binary values, relaxed derivative.
+    r"""Straight-through Gumbel-softmax: binary values with a relaxed derivative.
 
     .. math::
         x_i = low + s \, [l_i > z_i], \qquad
         \hat g_i = \frac{s}{\tau} \sigma' \!\left(\frac{l_i - z_i}{\tau}\right)
         \frac{\partial l_i}{\partial a_i} \, \partial_i f(x)
 
-    with l and z as in `GumbelSoftmax`. The function sees binary values only; it has to
-    be differentiable. The cost is that of backpropagation.
+    with l and z as in `GumbelSoftmax`. The function gets only binary values, and must
+    be differentiable. It costs as much as backpropagation.
 
     As the temperature goes to 0, the mean of the estimate becomes the average of the
-    derivatives at both values of the unit, times F'. So the bias vanishes where f is
-    quadratic in each unit, and not else. The variance grows as the inverse of the
+    derivatives at both values of the unit, times F'. The bias therefore vanishes only
+    if f is quadratic in each unit. The variance grows as the inverse of the
     temperature.
 
     Parameters
     ----------
     temperature : float, default=1.0
-        tau, of the sigmoid.
+        Temperature tau of the sigmoid.
 
     Notes
     -----

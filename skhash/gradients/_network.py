@@ -127,9 +127,9 @@ class LinearMap:
         """Raise a TypeError if a maximum pooling keeps the map from being linear."""
         if self.pool:
             raise TypeError(
-                f"A layer with pool={self.pool} is not linear in the units below, as "
-                "PSA, ADF and LocalReparam need it; take strides instead of pooling, "
-                "or a layer-wise estimator such as StraightThrough ('st')."
+                f"A layer with pool={self.pool} is not linear in the units below, "
+                "which PSA, ADF and LocalReparam require; use strides instead of "
+                "pooling, or a layer-wise estimator such as StraightThrough ('st')."
             )
 
     def scaled_weight(self):
@@ -159,9 +159,9 @@ def multi_sample_bound(losses, dim=0):
 
 
 class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
-    """Estimates the gradient of the mean loss of a network of binary units.
+    """Base of estimators of the gradient of a whole network of binary units.
 
-    This is the network-wise reach; a leaf writes `network_surrogate`.
+    A subclass defines `network_surrogate`.
     """
 
     _parameter_constraints: dict = {}
@@ -175,33 +175,36 @@ class NetworkGradient(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         loss : callable
-            Maps outputs of the network, shape (..., n_rows, n_outputs), to one loss a
-            row, shape (..., n_rows). The first axes are samples.
+            Function that maps outputs of the network, of shape (..., n_rows,
+            n_outputs), to one loss per row, of shape (..., n_rows). The first axes are
+            samples.
         network : object with ``realize(generator)``
-            Returns a list of `LinearMap`, the last that of the head.
+            Network. The method returns a list of `LinearMap`, the last one for the
+            head.
         X : Tensor of shape (n_rows, n_features)
+            Inputs of the network, one row per sample.
         generator : torch.Generator or None
-            Draws weights and values, on the device of `X`; None uses torch's global
-            one.
+            Generator for weights and values, on the device of `X`. None uses torch's
+            global generator.
         n_samples : int, default=1
-            M, how many times the units of a row are drawn. The loss of a row is
+            Number of times M that the units of a row are drawn. The loss of a row is
             ``-log(1/M sum_m exp(-loss_m))``. For losses that are negative log
-            likelihoods this bounds that of the mean likelihood, the tighter the larger
-            M. The samples are estimated as one network that is M times as wide.
+            likelihoods, this bounds that of the mean likelihood, and more tightly for
+            larger M. The samples are treated as one network that is M times as wide.
         rows : Tensor of shape (n_rows,), int64, or None
-            Which rows of the data these are; only for estimators that remember
-            something of each.
+            Positions of these rows in the data, for estimators that keep a state per
+            row.
 
         Returns
         -------
         losses : Tensor of shape (n_rows,)
-            An estimate of the expected loss of each row. Its gradient in the parameters
-            of the network is this estimator's.
+            Estimate of the expected loss of each row. Its gradient in the parameters of
+            the network is the estimate.
         """
 
 
 class LayerwiseNetwork(NetworkGradient):
-    """Trains a network with a layer-wise estimator: ordinary backpropagation.
+    """Network-wise estimator from a layer-wise one, by ordinary backpropagation.
 
     Parameters
     ----------
@@ -223,24 +226,24 @@ class LayerwiseNetwork(NetworkGradient):
 
 
 class FunctionwiseNetwork(NetworkGradient):
-    """Trains a network with a function-wise estimator, layer by layer.
+    """Network-wise estimator from a function-wise one, layer by layer.
 
     The function of a layer's values is the loss with all layers above drawn. Each layer
-    is estimated at the values that the estimator below it drew first, so one chain of
-    values carries the estimates of all layers. The other evaluations of a layer draw
-    the layers above anew: with c evaluations a layer and L layers about
-    ``c L^2 / 2`` layers are evaluated in all. Only MuProp evaluates at mean values,
+    is estimated at the values that the estimator below it drew first, so that one chain
+    of values carries the estimates of all layers. Further evaluations of a layer draw
+    the layers above again: c evaluations per layer and L layers take about
+    ``c L^2 / 2`` evaluations of layers in total. Only MuProp evaluates at mean values,
     which are then propagated as means.
 
     Parameters
     ----------
     gradient : GradientEstimator
-        Each layer has a separate clone, and thus a separate baseline.
+        Each layer has its clone of this estimator, and thus a separate baseline.
 
     Attributes
     ----------
     gradients_ : list of GradientEstimator
-        Those of the layers.
+        Estimators of the layers.
     """
 
     def __init__(self, gradient):

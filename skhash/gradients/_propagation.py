@@ -42,7 +42,7 @@ class _Propagation(NetworkGradient):
 
 
 class ADF(_Propagation):
-    r"""Assumed density filtering (AP2): moments of units, layer by layer.
+    r"""Assumed density filtering (AP2): moments of units, propagated layer by layer.
 
     The units of a layer are taken as independent, with means m and variances v. A logit
     then has mean :math:`\mu = Wm + b` and variance :math:`\nu = W^2 v`, and with the
@@ -51,9 +51,9 @@ class ADF(_Propagation):
     .. math:: p = \sigma\Big(\frac{\pi}{\sqrt 3} \frac{\mu}{\sqrt{\nu + V}}\Big),
 
     m = 2p - 1 and v = 4p(1 - p). In the first layer p = F(a), which is exact. Only the
-    last layer is drawn; its flips are averaged as in `PSA`. There is next to no
-    variance, and a bias that training does not remove: the moments' loss is minimized.
-    About twice the matrix products of backpropagation.
+    last layer is drawn; its flips are averaged as in `PSA`. The variance is close to 0,
+    but there is a bias that training does not remove, because the loss of the moments
+    is minimized. It costs about twice the matrix products of backpropagation.
 
     References
     ----------
@@ -76,11 +76,11 @@ class ADF(_Propagation):
 
 
 class LocalReparam(_Propagation):
-    r"""Local reparametrization: logits drawn from a normal law of their moments.
+    r"""Local reparametrization: logits drawn from a normal distribution.
 
-    As `ADF`, but a layer's logits are drawn, :math:`a = \mu + \sqrt{\nu} \epsilon` with
-    standard normal noise, and p = F(a). The first layer has :math:`\nu = 0` and draws
-    nothing. Gradients go through a to the moments below.
+    Like `ADF`, but the logits of a layer are drawn,:math:`a = \mu + \sqrt{\nu}
+    \epsilon` with standard normal noise, and p = F(a). The first layer has :math:`\nu =
+    0` and draws nothing. Gradients go through a to the moments below.
 
     References
     ----------

@@ -14,7 +14,7 @@ FLIPS_AT_ONCE = 2**22
 
 @with_parameters()
 class PSA(NetworkGradient):
-    r"""Path sample-analytic gradient: each unit's flip, analytically to the next layer.
+    r"""Path sample-analytic gradient (PSA): flips of each unit, averaged analytically.
 
     Along one drawn path with states x in {-1, +1}, the gradient of the loss f in the
     parameters of layer l is a product of differences,
@@ -29,19 +29,19 @@ class PSA(NetworkGradient):
     where :math:`x_{\downarrow i}` has unit i of the last layer flipped.
     Straight-through is its first-order expansion: F and f linearised.
 
-    Unbiased for the head and for the last layer of units, whatever the widths. For the
-    parameters of layer l so are exact differences where every layer above l has a
-    single unit, or where the loss is a sum of functions of single units of layer l + 1
-    and that is the last. Elsewhere a bias comes from taking a flip's effects on the
-    units of a layer one by one. With real weights and logistic noise F is interpolated,
-    which adds a bias below the last layer everywhere: mostly 1e-6 to 1e-4 of the
-    gradient, see `tolerance`.
+    The estimate is unbiased for the head and for the last layer of units, for any
+    widths. With exact differences it is also unbiased for the parameters of layer l if
+    every layer above l has a single unit, or if the loss is a sum of functions of
+    single units of layer l + 1 and that is the last layer. Otherwise there is a bias,
+    because the effects of a flip on the units of a layer are taken one by one. With
+    real weights and logistic noise, F is interpolated, which adds a bias to all layers
+    below the last, mostly 1e-6 to 1e-4 of the gradient; see `tolerance`.
 
-    The loss need not be differentiable in the units. It is evaluated once for each unit
-    of the last layer, at outputs of the head that are found in O(1) each.
+    The loss does not have to be differentiable in the units. It is evaluated once for
+    each unit of the last layer, at outputs of the head that take O(1) each.
 
-    With `enhanced`, losses and the gradient of the head are averaged over the flips
-    too:
+    With `enhanced`, losses and the gradient of the head are also averaged over the
+    flips:
 
     .. math:: E = f + \sum_i (f - f_i) (q_i - \gamma \pi_i),
 
@@ -55,20 +55,20 @@ class PSA(NetworkGradient):
         Whether to average the head over flips of the last layer. The losses of all
         flips then keep their graph, of n_rows * n_units * n_outputs numbers.
     gamma : float or None, default=None
-        How much of each unit's average is taken. None is 1 / n for n units, of all
-        samples: the mean of n averages over one unit each, whose variance is never
-        above that without. It need not be the best.
+        Weight of each unit's average. None is 1 / n for n units in all samples, which
+        is the mean of n averages over one unit each. Its variance is never above that
+        without averaging, but it may not be the best choice.
     tolerance : float, default=1e-3
-        The error that F may have where it is interpolated. The gradient in input i of a
-        layer is then off by at most this times the absolute sum over its units of the
-        gradient from above. Where that sum cancels, more of the gradient is wrong: in
-        600 random networks of one or three units a layer at most 5e-3 of it, the median
-        below 1e-4. At 1e-12 nearly all layers get exact differences.
+        Error allowed in F where it is interpolated. The gradient in input i of a layer
+        is then off by at most this times the absolute sum over its units of the
+        gradient from above. Where that sum cancels, the relative error is larger: in
+        600 random networks of one or three units per layer, at most 5e-3, with a median
+        below 1e-4. At 1e-12 nearly all layers use exact differences.
 
     Notes
     -----
-    How flips are backpropagated through a layer depends on the layer. None of the ways
-    holds an array of n_rows * n_units * n_inputs numbers.
+    How flips are backpropagated through a layer depends on the layer. None of these
+    ways needs an array of n_rows * n_units * n_inputs numbers.
 
     * Weights of -1 and +1, with a scale for each unit or none: one matrix product,
       exact.
@@ -78,10 +78,11 @@ class PSA(NetworkGradient):
       units at a time: exact but for rounding, or for ``exp(-20)`` in single precision.
     * Real weights and other noise: F of every flip, some units at a time.
 
-    In a batch norm the statistics of the batch are not flipped: its scale is taken as
-    part of the weight. The paper's proposition 3 lets the last layer be wide and layers
-    1 to L - 1 have one unit; what holds is one unit in each of the layers 2 to L, and
-    any number in the first. Its equation for :math:`\pi_i` has a sign turned.
+    Flips do not change the statistics of a batch norm: its scale is treated as part of
+    the weight. Proposition 3 of the paper allows a wide last layer, and one unit in
+    each of layers 1 to L - 1. In fact it holds for one unit in each of layers 2 to L,
+    and any number in the first. The paper's equation for :math:`\pi_i` has a wrong
+    sign.
 
     References
     ----------

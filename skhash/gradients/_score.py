@@ -15,21 +15,24 @@ from skhash.utils.parameters import CountFrom2, Finite, Share, with_parameters
 
 @with_parameters()
 class Reinforce(GradientEstimator):
-    r"""REINFORCE: the loss less a baseline, times the score.
+    r"""REINFORCE: the loss minus a baseline, times the score.
 
     .. math:: \hat g_i = (f(x) - b) \, \partial_{a_i} \log P(x_i)
 
-    Unbiased for every function, which need not be differentiable, since the baseline
-    does not depend on the drawn values: it is read before the new loss enters it. One
-    evaluation. The variance is usually the largest of the unbiased estimators here and
-    grows with the number of units; the baseline decides how much.
+    It is unbiased for every function, even if not differentiable, because the baseline
+    does not depend on the drawn values: it is read before the new loss enters it. It
+    needs one evaluation. The variance is usually the largest of the unbiased estimators
+    here, and grows with the number of units; how fast depends on the baseline.
 
     Parameters
     ----------
     baseline : {"batch", "row"}, float or None, default="batch"
-        "batch" is a moving average of the mean loss of a batch, "row" one of the loss
-        of each row of the data, which `surrogate` then has to be told. A number is a
-        constant, and None is 0.
+        Baseline to subtract from the loss.
+
+        - "batch": a moving average of the mean loss of a batch.
+        - "row": a moving average of the loss of each row of the data. `surrogate` then
+          needs `rows`.
+        - A number: a constant. None is 0.
     decay : float, default=0.9
         Weight of older losses relative to a newer one in the moving average, between 0
         and 1. The average is corrected for its start, and is 0 before the first loss.
@@ -37,8 +40,8 @@ class Reinforce(GradientEstimator):
     Attributes
     ----------
     totals_, weights_ : Tensors of shape (n_baselines,)
-        The weighted sum of the losses so far and that of their weights. A loss is taken
-        in where `logits` require a gradient.
+        Weighted sum of the losses so far, and sum of their weights. Losses count only
+        if `logits` require a gradient.
 
     References
     ----------
@@ -82,8 +85,8 @@ class Reinforce(GradientEstimator):
             return signal - (self.baseline or 0.0)
         if self.baseline == "row" and rows is None:
             raise ValueError(
-                f"{type(self).__name__}(baseline='row') remembers a baseline for each "
-                "row of the data: pass rows, or take baseline='batch'."
+                f"{type(self).__name__}(baseline='row') keeps a baseline for each row "
+                "of the data; pass rows, or use baseline='batch'."
             )
         if self.baseline == "row":
             index, observed = rows.to(signal.device), signal
@@ -114,14 +117,14 @@ class MuProp(Reinforce):
         \hat g_i = (r(x) - b) \, \partial_{a_i} \log P(x_i)
         + s F'(a_i) \, \partial_i f(m)
 
-    Unbiased for every differentiable f; the expansion has no part in the mean, only in
-    the variance, which is 0 where f is linear and no baseline is set by hand. Two
-    evaluations and two derivatives: the function has to be defined at mean values too.
+    It is unbiased for every differentiable f. The expansion affects only the variance,
+    which is 0 if f is linear and no baseline is set by hand. It needs two evaluations
+    and two derivatives, and the function must be defined at mean values too.
 
     Parameters
     ----------
     baseline : {"batch", "row"}, float or None, default="batch"
-        As in `Reinforce`, of the remainder r instead of the loss.
+        As in `Reinforce`, for the remainder r instead of the loss.
     decay : float, default=0.9
         As in `Reinforce`.
 
@@ -174,14 +177,14 @@ class ReinforceLOO(GradientEstimator):
         \hat g_i = \frac{1}{K - 1} \sum_k \Big(f(x^k) - \frac1K \sum_l f(x^l)\Big)
         \, \partial_{a_i} \log P(x^k_i)
 
-    Unbiased for every function, which need not be differentiable. K evaluations, and
-    nothing to remember or to tune: the score-function estimator to take where more than
-    one evaluation can be had.
+    It is unbiased for every function, even if not differentiable. It needs K
+    evaluations, but no state and no tuning, so it is the score-function estimator of
+    choice if you can afford more than one evaluation.
 
     Parameters
     ----------
     n_samples : int, default=2
-        K, at least 2.
+        Number K of samples, at least 2.
 
     References
     ----------

@@ -8,16 +8,16 @@ from skhash.utils.parameters import with_parameters
 
 @with_parameters()
 class StraightThrough(LayerwiseGradient):
-    r"""Straight-through: a drawn value has the derivative of its mean.
+    r"""Straight-through: each drawn value gets the derivative of its mean.
 
     With values x of step s (1 for "01", 2 for "pm1"), drawn on with probability F(a),
 
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(x)
 
-    The cost is that of backpropagation, and the function has to be differentiable. The
-    estimate is unbiased where f is multilinear in the units (proposition B.2) and has
-    no variance where f is linear. It is not changed by a monotone map of both logits
-    and noise (proposition B.1).
+    It costs as much as backpropagation, and the function must be differentiable. The
+    estimate is unbiased if f is multilinear in the units (proposition B.2), and has no
+    variance if f is linear. A monotone map of both logits and noise does not change it
+    (proposition B.1).
 
     For f quadratic in each unit the bias is known: ``debias="quadratic"`` removes it
     (proposition B.3).
@@ -25,9 +25,10 @@ class StraightThrough(LayerwiseGradient):
     Parameters
     ----------
     debias : {"quadratic"} or None, default=None
-        Whether `surrogate` subtracts ``curvature * (x - low) (x - high)``, summed over
-        units: 0 at every drawn value, but not its derivative. It then has to be told
-        the curvature; `sample`, which sees no loss, corrects nothing.
+        "quadratic" makes `surrogate` subtract ``curvature * (x - low) (x - high)``,
+        summed over units, which is 0 at every drawn value, unlike its derivative.
+        `surrogate` then needs `curvature`. `sample`, which does not see the loss,
+        corrects nothing.
 
     Notes
     -----
@@ -84,24 +85,25 @@ class StraightThrough(LayerwiseGradient):
         if curvature is None:
             raise ValueError(
                 f"debias={self.debias!r} needs half the second derivative of the loss "
-                "in each unit: pass curvature, or take debias=None."
+                "in each unit; pass curvature, or use debias=None."
             )
         zero = curvature * (values - units.low) * (values - units.high)
         return losses - zero.sum(dim=-1)
 
 
 class DeterministicST(LayerwiseGradient):
-    r"""Straight-through at the likeliest values: on where the logit is above 0.
+    r"""Straight-through at the most likely values, without drawing any.
 
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(x^*), \quad x^*_i = [a_i > 0]
 
-    No value is drawn, so there is no variance, and what is minimized is the loss at
-    x*, not its mean. With `Uniform` noise this is the hard tanh straight-through of
-    binary networks. It approaches `StraightThrough` as units get sure of their value:
-    the two have the same sign where the derivative at x* is large beside the chance of
-    another state (propositions B.7 and B.8, with Lipschitz constants in all units).
+    A unit is on if its logit is above 0. There is no variance, and training minimizes
+    the loss at x*, not its mean. With `Uniform` noise this is the hard tanh
+    straight-through of binary networks. It approaches `StraightThrough` as units become
+    certain of their values: the two have the same sign if the derivative at x* is large
+    compared with the probability of another state (propositions B.7 and B.8, with
+    Lipschitz constants in all units).
 
-    The cost is that of backpropagation; the function has to be differentiable.
+    It costs as much as backpropagation, and the function must be differentiable.
 
     References
     ----------
@@ -126,17 +128,17 @@ class DeterministicST(LayerwiseGradient):
 
 
 class IdentityST(LayerwiseGradient):
-    r"""Identity straight-through: a drawn value has a constant derivative.
+    r"""Identity straight-through: each drawn value gets a constant derivative.
 
     .. math:: \hat g_i = \tfrac s2 \, \partial_i f(x)
 
     The slope s/2 is that of `StraightThrough` at a = 0 and ``scale=1``, so both codings
-    give the same estimate. (The experiment of Shekhovtsov and Yanush has slope 1 for
-    0/1 bits, twice as much.) A unit that is sure of its value is moved as much as any
-    other. In the parameters behind the logits the estimate need not be an ascent
-    direction even for a linear loss; see the notes of `StraightThrough`.
+    give the same estimate. (The experiment of Shekhovtsov and Yanush uses slope 1 for
+    0/1 bits, twice as much.) A unit that is certain of its value is moved as much as
+    any other. In the parameters behind the logits, the estimate may not be an ascent
+    direction, even for a linear loss; see the notes of `StraightThrough`.
 
-    The cost is that of backpropagation; the function has to be differentiable.
+    It costs as much as backpropagation, and the function must be differentiable.
 
     References
     ----------
@@ -167,10 +169,10 @@ class HardST(LayerwiseGradient):
     .. math:: \hat g_i = \tfrac s2 \, [|a_i| \le 1] \, \partial_i f(x)
 
     Values are drawn with the noise of the units. With `Uniform` noise of scale 1 this
-    is `StraightThrough`; with any other the slope is not that of the mean. (For units
-    on with ``P = sigmoid(a)``, `Logistic` of scale 2, it is twice that at 0.)
+    is `StraightThrough`; with any other noise, the slope is not that of the mean. (For
+    units on with ``P = sigmoid(a)``, `Logistic` of scale 2, it is twice that at 0.)
 
-    The cost is that of backpropagation; the function has to be differentiable.
+    It costs as much as backpropagation, and the function must be differentiable.
 
     References
     ----------
@@ -197,15 +199,16 @@ class HardST(LayerwiseGradient):
 
 
 class MeanField(LayerwiseGradient):
-    r"""Mean field: every unit has its mean as value; none is drawn.
+    r"""Mean field: the value of every unit is its mean, and none is drawn.
 
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(E[x])
 
     For "pm1" and logistic noise of scale 1 the mean is tanh(a). There is no variance.
-    Value and gradient are exact where f is multilinear; else what is minimized is not
-    the loss of binary values, and the difference does not vanish with training.
+    Value and gradient are exact if f is multilinear. Otherwise training does not
+    minimize the loss of binary values, and the difference does not vanish with
+    training.
 
-    The cost is that of backpropagation; the function has to be differentiable.
+    It costs as much as backpropagation, and the function must be differentiable.
 
     References
     ----------
@@ -229,14 +232,14 @@ class ZGR(LayerwiseGradient):
 
     .. math:: \hat g_i = \frac{s F'(a_i)}{2 P(x_i)} \, \partial_i f(x)
 
-    with P the probability of the value that was drawn. The difference of f between the
-    two values of a unit is replaced by the trapezoid rule, so the estimate is unbiased
-    where f is quadratic in each unit and any function of the others. Its variance is
-    above that of `StraightThrough`, and not 0 where f is linear. With logistic noise
-    the factor is at most s; with bounded noise it is large where a logit nears the end
-    of the support, though such values are rarely drawn.
+    with P the probability of the drawn value. The difference of f between the two
+    values of a unit is approximated by the trapezoid rule, so the estimate is unbiased
+    if f is quadratic in each unit and any function of the others. Its variance is above
+    that of `StraightThrough`, and not 0 for linear f. With logistic noise the factor is
+    at most s; with bounded noise it is large for a logit near the end of the support,
+    but such values are rarely drawn.
 
-    The cost is that of backpropagation; the function has to be differentiable. For
+    It costs as much as backpropagation, and the function must be differentiable. For
     binary units this is also the zero-temperature limit of the Rao-Blackwellised
     straight-through Gumbel-softmax, and the 1/2-estimator of DARN.
 

@@ -1,4 +1,4 @@
-"""Closed-form and alternating methods: fitted in torch, encoding with NumPy."""
+"""Encoders that are fitted in closed form or by alternating steps."""
 
 from skhash.linear._binary_autoencoder import BinaryAutoencoderHash
 from skhash.linear._itq import ITQHash

@@ -29,91 +29,91 @@ SVM_STEPS = 20
 
 @with_parameters(kw_only=True)
 class BinaryAutoencoderHash(LinearDecoderMixin, LinearLogitsMixin, BaseHasher):
-    r"""Binary autoencoder: a linear hash whose codes decode linearly, trained exactly.
+    r"""Binary autoencoder: a linear hash and a linear decoder, without relaxation.
 
-    Minimizes the reconstruction error ``sum_i |x_i - f(h(x_i))|^2`` over hash functions
-    ``h(x) = 1[x W + b > 0]`` and linear decoders f (Carreira-Perpinan and
-    Raziperchikolaei, 2015). No gradient passes the step function, so each row gets a
-    separate code z, the auxiliary coordinates, tied to the hash by a penalty whose
-    weight grows:
+    It minimizes the reconstruction error ``sum_i |x_i - f(h(x_i))|^2`` over hash
+    functions ``h(x) = 1[x W + b > 0]`` and linear decoders f (Carreira-Perpinan and
+    Raziperchikolaei, 2015). No gradient passes through the step function, so each row
+    gets a separate code z, its auxiliary coordinates, which a penalty of growing weight
+    ties to the hash:
 
     .. math::
 
         \sum_i |x_i - f(z_i)|^2 + \mu |z_i - h(x_i)|^2, \quad z_i \in \{0, 1\}^l
 
-    In turns, the codes are minimized over row by row (Z step); f is the least-squares
-    fit to them, and each bit of h a linear support vector machine that predicts it from
-    x (W step). It ends when the hash gives the codes themselves, and
-    the Z step leaves them so.
+    Training alternates between the codes, row by row (Z step), and the functions (W
+    step): f is the least-squares fit to the codes, and each bit of h is predicted from
+    x by a linear support vector machine. It ends when the hash reproduces the codes and
+    the Z step does not change them.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes, at most ``min(n_samples, n_features)``.
+        Number of bits per code, at most ``min(n_samples, n_features)``.
     penalty : float, default=0.01
-        The first weight of the penalty, mu, in units of the data's total variance per
-        bit.
+        Initial weight mu of the penalty, in units of the data's total variance per bit.
     penalty_growth : float, default=2.0
-        Factor of the weight after each iteration.
+        Factor by which the weight of the penalty grows after each iteration.
     hinge_weight : float, default=0.01
         Weight of the errors of the support vector machines, the `C` of
         `sklearn.svm.LinearSVC`, on data of mean variance 1.
     max_iter : int, default=20
-        Largest number of iterations.
+        Maximum number of iterations.
     validation_fraction : float or None, default=None
-        Share of the rows to hold out. The result is that iterate, the start included,
-        whose reconstruction error is lowest: on the rows held out, or on all.
+        Share of the rows to hold out. The result is the iterate with the lowest
+        reconstruction error on these rows (or on all rows, if None), the start
+        included.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where the support vector machines are fitted, and where to encode: "auto",
         "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the rows held out, and starts the iteration that finds the principal axes
-        of data with more than 4096 columns.
+        Seed for the held-out rows, and for the iterative solver that finds the
+        principal axes of data with more than 4096 columns.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_bits, n_features), float32
-        W transposed: one hash direction a row.
+        Hash directions, one per row: W transposed.
     intercept_ : ndarray of shape (n_bits,), float32
-        b, for rows less the mean.
+        Intercepts b, for rows minus the mean.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     codebook_ : ndarray of shape (n_bits, n_features), float32
-        The vector that each bit adds to a decoded code.
+        Vector that each bit of value 1 adds to the decoded vector.
     offset_ : ndarray of shape (n_features,), float64
-        The decoded code of zeros.
+        Decoded vector of the code of all zeros.
     objective_ : ndarray of shape (n_iterations, 2), float64
-        The penalized objective, a mean over rows of data of mean variance 1, before and
-        after each iteration, at its weight. No iteration raises it.
+        Penalized objective before and after each iteration, at that iteration's weight:
+        a mean over rows, for data scaled to mean variance 1. No iteration increases it.
     errors_ : ndarray of shape (n_iterations + 1,), float64
-        The reconstruction error of the hash, in the same unit, at the start and after
-        each iteration.
+        Reconstruction error of the hash at the start and after each iteration, in the
+        same unit.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
     skhash.SGHEncoder : A stochastic model of the same form, trained by gradients.
-    skhash.PCAHash : Where it starts.
+    skhash.PCAHash : The initial codes.
 
     Notes
     -----
-    The Z step tries all codes of a row up to 10 bits; above, it flips one bit at a
-    time, from the present code on, until no flip helps.
+    For up to 10 bits, the Z step tries all codes of a row. For more, it flips one bit
+    at a time, starting from the current code, until no flip helps.
 
-    The hinge loss is squared, which makes the support vector machines smooth: one
-    L-BFGS run fits those of all bits, from the hash before. A bit is given its new
-    hyperplane only where that predicts more rows, as the penalty counts errors and not
-    hinge losses.
+    The hinge loss is squared, which makes the support vector machines smooth. One
+    L-BFGS run fits those of all bits, starting from the previous hash. A bit gets its
+    new hyperplane only if that predicts more rows correctly, because the penalty counts
+    errors, not hinge losses.
 
-    `fit` holds the rows dense, in float32.
+    `fit` makes the rows dense, in float32.
 
     References
     ----------

@@ -11,54 +11,54 @@ from skhash.utils.parameters import Count, with_parameters
 
 @with_parameters(kw_only=True)
 class ITQHash(LinearLogitsMixin, BaseHasher):
-    """Iterative quantization: principal components, rotated to lie near their signs.
+    """Iterative quantization: principal components, rotated to be close to their signs.
 
-    It alternates exact steps that minimize ``|B - V R|_F^2`` over codes `B` in {-1, +1}
-    and rotations `R`, where `V` are the centred data on their leading principal axes
-    (Gong and Lazebnik, 2011, equation 2).
+    Exact steps alternately minimize ``|B - V R|_F^2`` over codes `B` in {-1, +1} and
+    rotations `R`, where `V` are the centred data on their leading principal axes (Gong
+    and Lazebnik, 2011, equation 2).
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes, at most ``min(n_samples, n_features)``.
+        Number of bits per code, at most ``min(n_samples, n_features)``.
     max_iter : int, default=50
-        Largest number of rotation steps.
+        Maximum number of rotation steps.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the first rotation.
+        Seed for the initial rotation.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_bits, n_features), float32
-        The rotated principal axes. Rows are orthonormal.
+        Rotated principal axes, one per row. They are orthonormal.
     rotation_ : ndarray of shape (n_bits, n_bits), float64
-        The learned rotation, orthogonal.
+        Learned rotation, an orthogonal matrix.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     intercept_ : ndarray of shape (n_bits,), float32
         Zeros.
     objective_ : ndarray of shape (n_iter_,), float64
-        Mean squared quantization error of a row at each step; it never increases.
+        Mean squared quantization error per row after each step. It never increases.
     n_iter_ : int
         Number of rotation steps taken.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    PCAHash : Without a rotation, or with a random one.
-    SGHEncoder : Learns the projection too, and can start from this one.
+    PCAHash : Principal components without a rotation, or with a random one.
+    SGHEncoder : Learns the projection too, and can start from ITQ.
 
     Notes
     -----
-    faiss's variant also scales the centred rows to unit length before it rotates them;
-    this one does not, as in the paper.
+    The variant in faiss also scales the centred rows to unit length before the
+    rotation. This one follows the paper and does not.
 
     References
     ----------

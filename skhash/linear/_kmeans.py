@@ -24,90 +24,91 @@ SubspaceBits = Annotated[int, Interval(Integral, 1, MAX_SUBSPACE_BITS, closed="b
 
 @with_parameters(kw_only=True)
 class KMeansHash(LinearLogitsMixin, BaseHasher):
-    r"""K-means hashing: codes of centres whose distances follow the Hamming distance.
+    r"""K-means hashing: quantization to centres whose distances match those of codes.
 
-    The principal axes are shared out among subspaces, each of which is quantized to
-    2^b centres. The index of a centre is its code, so centres are moved not only to
-    their rows, but also to where their distances are those of their codes (He, Wen and
-    Sun, 2013, equations 4 to 8). In each subspace this minimizes ::
+    The principal axes are divided among subspaces, each of which is quantized to 2^b
+    centres. The index of a centre is its code, so training moves centres not only
+    towards their rows, but also so that their distances match those of their codes (He,
+    Wen and Sun, 2013, equations 4 to 8). In each subspace it minimizes ::
 
         1/n sum_x |x - c_{i(x)}|^2 + lambda sum_ij w_ij (|c_i - c_j| - 2 s sqrt(h_ij))^2
 
-    with i(x) the index of the centre of x, w_ij the product of the shares of rows that
-    have centres i and j, h_ij the Hamming distance of i and j, and s the half edge of
-    the cube that fits the rows best, at whose corners the centres start.
+    with i(x) the index of the centre of x, w_ij the product of the shares of rows at
+    centres i and j, h_ij the Hamming distance of i and j, and s half the edge of the
+    cube that fits the rows best, at whose corners the centres start.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes, at most ``min(n_samples, n_features)``: so many principal
-        axes are used.
+        Number of bits per code, at most ``min(n_samples, n_features)``. The same number
+        of principal axes is used.
     subspace_bits : int, default=4
-        Bits of a subspace, b, at most 12; the last one has what is left. Time grows
-        with 2^b. With 1, each axis is cut between two centres.
+        Number of bits b per subspace, at most 12; the last subspace has the remaining
+        bits. Time grows with 2^b. With 1, each axis is divided between two centres.
     affinity_weight : float, default=10.0
-        Weight of the distances between centres, lambda. With 0 it is k-means, from
-        corners of a cube.
+        Weight lambda of the distances between centres. 0 is plain k-means that starts
+        at the corners of a cube.
     max_iter : int, default=50
-        Largest number of iterations: rows to centres, centres to rows and each other.
-        A subspace stops earlier once no row changes its centre.
+        Maximum number of iterations, each of which assigns rows to centres and moves
+        the centres. A subspace stops earlier when no row changes its centre.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Starts the iteration that finds the components of data with more than 4096
-        columns. Otherwise nothing is drawn.
+        Seed for the iterative solver that finds the principal axes of data with more
+        than 4096 columns. Otherwise not used.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_centers, n_features), float32
-        The centres of all subspaces, one after the other, as vectors less `mean_`. The
-        centres of a row, one of each subspace, add up to its reconstruction. In a
-        subspace, the first bit of a centre is the lowest of its position.
+        Centres of all subspaces in turn, as vectors minus `mean_`. The centres of a
+        row, one from each subspace, add up to its reconstruction. Within a subspace,
+        the first bit of a centre's code is the lowest bit of its position.
     intercept_ : ndarray of shape (n_centers,), float32
         Minus half the squared length of each centre: the nearest centre of a row has
         the largest ``(x - mean_) components_^T + intercept_``.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     subspace_bits_ : ndarray of shape (n_subspaces,), int64
-        Bits of each subspace.
+        Number of bits of each subspace.
     objective_ : ndarray of shape (n_iter_, 2), float64
-        The two terms above without lambda, summed over the subspaces, after each
-        iteration.
+        The two terms of the objective without lambda, summed over the subspaces, after
+        each iteration.
     n_iter_ : int
-        Number of iterations of the subspace that took most.
+        Largest number of iterations that a subspace took.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     Raises
     ------
     ValueError
-        By `fit`, if `n_bits` is more than there are rows or columns, or all rows are
+        If `n_bits` is more than the rows or columns passed to `fit`, or if all rows are
         equal.
 
     See Also
     --------
-    skhash.ITQHash : The corners of one rotated cube as centres.
+    skhash.ITQHash : Uses the corners of a rotated cube as centres.
 
     Notes
     -----
     The code of a vector is that of the nearest centre in each subspace. The logit of a
-    bit is half the difference of two squared distances: to the nearest centre where the
-    bit is 0, and to the nearest where it is 1. So its sign is the bit of the nearest.
+    bit is half the difference of two squared distances: to the nearest centre whose bit
+    is 0, and to the nearest one whose bit is 1. Its sign is thus the bit of the nearest
+    centre.
 
-    Axes are shared out so that the products of their variances are as equal as can be,
+    Axes are divided so that the products of their variances are as equal as possible,
     as in optimized product quantization (Ge et al., 2013). Only as many axes as bits
-    are used; all of them were no better on validation queries of Fashion-MNIST.
+    are used; using all of them was no better on validation queries of Fashion-MNIST.
 
-    The paper moves one centre at a time by a quasi-Newton method. Here all move at once
-    to the minimum of a quadratic function that lies above the objective and touches it
-    at the present centres (majorisation, as in multidimensional scaling), which never
-    raises it. Where rows change centres, the weights w_ij change too, and the second
-    term may grow.
+    The paper moves one centre at a time with a quasi-Newton method. Here all centres
+    move at once, to the minimum of a quadratic function that lies above the objective
+    and touches it at the current centres (majorization, as in multidimensional
+    scaling). This never increases the objective. When rows change centres, however, the
+    weights w_ij change too, and the second term may grow.
 
     References
     ----------

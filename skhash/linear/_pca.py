@@ -14,43 +14,43 @@ from skhash.utils.parameters import with_parameters
 class PCAHash(LinearLogitsMixin, BaseHasher):
     """Signs of the leading principal components.
 
-    This is the simplest learned code, and with few bits often the best one for finding
-    near neighbours. The components maximize the variance ``sum_k Var(u_k . x)`` over
-    orthonormal `u_k`. Later components carry little variance, so long codes waste bits
-    on noise; a random rotation spreads the variance evenly over them.
+    This is the simplest learned code, and for short codes often the best one for
+    finding near neighbours. The components maximize the variance ``sum_k Var(u_k . x)``
+    over orthonormal `u_k`. Later components carry little variance, so long codes waste
+    bits on noise; a random rotation spreads the variance evenly over the bits.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes, at most ``min(n_samples, n_features)``.
+        Number of bits per code, at most ``min(n_samples, n_features)``.
     rotation : {"random"} or None, default=None
-        "random" multiplies the components by a random rotation before the sign is taken
-        (Jegou et al., 2010), which evens out the variance of the bits.
+        "random" rotates the components at random before their signs are taken (Jegou et
+        al., 2010). None uses the components themselves.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the rotation, and starts the iteration that finds the components of data
-        with more than 4096 columns.
+        Seed for the rotation, and for the iterative solver that finds the principal
+        axes of data with more than 4096 columns.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_bits, n_features), float32
-        The principal axes, rotated if asked. Rows are orthonormal.
+        Principal axes, one per row, rotated if `rotation` is set. They are orthonormal.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     intercept_ : ndarray of shape (n_bits,), float32
         Zeros.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    ITQHash : Learns the rotation.
+    ITQHash : Principal components with a learned rotation.
 
     References
     ----------

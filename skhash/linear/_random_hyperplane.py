@@ -9,40 +9,40 @@ from skhash.utils.parameters import with_parameters
 
 @with_parameters(kw_only=True)
 class RandomHyperplaneHash(LinearLogitsMixin, BaseHasher):
-    """Signs of random projections.
+    """Signs of random projections (locality-sensitive hashing), the baseline.
 
     Each bit says on which side of a random hyperplane through the data's mean a vector
-    lies. Two vectors at angle t, seen from the mean, differ in a bit with probability
-    t / pi (Charikar, 2002), so the Hamming distance estimates the angle. Nothing but
-    the mean is learned: every other method has to beat this one.
+    lies. Two vectors at angle t, seen from the mean, differ in a bit with probability t
+    / pi (Charikar, 2002), so the Hamming distance estimates the angle. Only the mean is
+    learned, so every other method should beat this one.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     center : bool, default=True
         Whether the hyperplanes pass through the mean of the training data rather than
         the origin.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the hyperplanes.
+        Seed for the hyperplanes.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_bits, n_features), float32
-        The normals of the hyperplanes, independent standard Gaussians.
+        Normals of the hyperplanes, drawn from independent standard Gaussians.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data, or zeros.
+        Mean of the training data, or zeros if `center` is False.
     intercept_ : ndarray of shape (n_bits,), float32
         Zeros.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------

@@ -19,80 +19,81 @@ RIDGE = 1e-6
 
 @with_parameters(kw_only=True)
 class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
-    r"""Scalable graph hashing: codes whose products follow similarities of all pairs.
+    r"""Scalable graph hashing: codes whose products follow the similarity of pairs.
 
-    Minimizes over codes B in {-1, +1}, one row a sample, ::
+    It minimizes over codes B in {-1, +1}, one row per sample, ::
 
         |n_bits S - B B^T|_F^2,   S_ij = 2 exp(-|x_i - x_j|^2 / (rho R^2)) - 1
 
-    with R the largest distance of a training row to the mean, without forming S: on
-    the range that products of rows have, ``exp(t)`` is close to a line, and S to a
+    with R the largest distance of a training row from the mean. S is never formed: over
+    the range of products of rows, ``exp(t)`` is close to a line, and S is close to a
     product of two matrices with ``n_features + 2`` columns (Jiang and Li, 2015,
     equations 4 to 6). Bits are the signs of ``F w``, with F the centred kernel features
-    of the rows, ``exp(-gamma |x - a|^2)`` for each anchor a. They are found one after
+    of the rows, ``exp(-gamma |x - a|^2)`` for each anchor a. They are learned one after
     the other: w is the leading solution of ::
 
         F^T (n_bits S - sum of b b^T over the other bits) F w = t F^T F w
 
-    for the bits found so far, then once more for each bit, in random order, with all
-    the others in place.
+    for the bits learned so far, then once more for each bit, in random order, given all
+    the others.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     n_anchors : int, default=300
-        Number of training rows, drawn at random, that the kernel features measure
-        distances to; all rows if there are fewer.
+        Number of anchors: training rows, drawn at random, to which the kernel features
+        measure distances. If there are fewer rows, all of them are anchors.
     similarity_width : float, default=2.0
-        Width of the similarity, rho. From 2 on, all products are in the range of the
+        Width rho of the similarity. At 2 or more, all products are in the range of the
         linear approximation.
     gamma : float or "auto", default="auto"
         Inverse width of the kernel. "auto" is ``1 / (2 m)``, with m the mean squared
         distance of training rows and anchors.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". The kernel features are
         computed on the CPU.
     random_state : int, RandomState instance or None, default=None
-        Draws the anchors and the order of the second round.
+        Seed for the anchors and the order of the second round.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_bits, n_anchors), float64
-        The directions w, such that logits of the training rows have mean square 1.
+        Directions w, scaled so that logits of the training rows have mean square 1.
     intercept_ : ndarray of shape (n_bits,), float64
-        Minus the mean of the logits without it.
+        Intercepts, which make the mean of the training logits 0.
     anchors_ : ndarray of shape (n_anchors, n_features), float32
-        The anchors, less `mean_`.
+        Anchors, minus `mean_`.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     gamma_ : float
-        The inverse width of the kernel.
+        Inverse width of the kernel.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     Raises
     ------
     ValueError
-        By `fit`, if all rows are equal.
+        If all rows passed to `fit` are equal.
 
     See Also
     --------
-    skhash.SGHEncoder : Stochastic generative hashing, the other of these initials.
-    SupervisedDiscreteHash : The same features, and labels.
+    skhash.SGHEncoder : Stochastic generative hashing, another method called SGH.
+    SupervisedDiscreteHash : The same features, with labels.
 
     Notes
     -----
-    The line is ``(e - 1/e) / 2 t + (e + 1/e) / 2``, which meets exp at t = -1 and 1. In
-    between it lies above: for a row at the mean, S_ii = 1 becomes ``e + 1/e - 1``, or
-    2.09. The constant -1 in S has no effect, as the features are centred.
+    The line is ``(e - 1/e) / 2 t + (e + 1/e) / 2``, which equals exp at t = -1 and 1
+    and lies above it in between: for a row at the mean, S_ii = 1 becomes
+    ``e + 1/e - 1``, or 2.09. The constant -1 in S has no effect, because the features
+    are centred.
 
-    `fit` holds the features, ``4 * n_samples * n_anchors`` bytes, twice.
+    `fit` needs ``8 * n_samples * n_anchors`` bytes for two copies of the features.
 
     References
     ----------

@@ -18,91 +18,94 @@ MAX_SWEEPS = 10
 
 @with_parameters(kw_only=True)
 class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
-    r"""Supervised discrete hashing: codes that classify linearly, found bit by bit.
+    r"""Supervised discrete hashing: codes that a linear classifier can classify.
 
-    Minimizes over codes B in {-1, +1}, class weights W and a projection P ::
+    It minimizes over codes B in {-1, +1}, class weights W and a projection P ::
 
         |Y - B W|^2 + lambda |W|^2 + nu (|B - F P|^2 + r |P|^2)
 
-    with Y the 0/1 indicator of the classes, one row a sample, and F the kernel features
-    of the rows: ``exp(-gamma |x - a|^2)`` for each anchor a, and a constant 1 (Shen et
-    al., 2015, equations 2 and 3). W and P are ridge regressions, and each bit of B is
-    solved for exactly, all rows at once, while the others stay. New rows are encoded by
-    the signs of F P.
+    with Y the 0/1 indicator of the classes, one row per sample, and F the kernel
+    features of the rows: ``exp(-gamma |x - a|^2)`` for each anchor a, and a constant 1
+    (Shen et al., 2015, equations 2 and 3). W and P are ridge regressions. Each bit of B
+    is solved for exactly, for all rows at once, while the other bits are fixed. New
+    rows are encoded by the signs of F P.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     n_anchors : int, default=1000
-        Number of training rows, drawn at random, that the kernel features measure
-        distances to; all rows if there are fewer.
+        Number of anchors: training rows, drawn at random, to which the kernel features
+        measure distances. If there are fewer rows, all of them are anchors.
     gamma : float or "auto", default="auto"
         Inverse width of the kernel. "auto" is ``1 / (2 s^2)``, with s the mean distance
         of a training row to the nearest anchor other than itself.
     class_ridge : float, default=1.0
-        Weight of the size of W, lambda, above 0.
+        Weight lambda of the squared norm of W, above 0.
     projection_weight : float, default=1e-5
-        Weight of the distance between the codes and their prediction by the features,
-        nu. As small as in the paper, the labels alone decide the training rows' codes.
+        Weight nu of the distance between the codes and their prediction from the
+        features. If it is as small as in the paper, labels alone decide the codes of
+        training rows.
     projection_ridge : float, default=1e-2
-        Weight of the size of P, r, above 0.
+        Weight r of the squared norm of P, above 0.
     max_iter : int, default=5
-        Largest number of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-5
-        Stop once an iteration lowers the objective by less than this share of it.
+        Training stops when an iteration lowers the objective by less than this share of
+        it.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length. Applied in `transform` too, so
-        pass unnormalized rows.
+        Whether to scale vectors to unit length first. `transform` does the same, so
+        pass vectors as they are.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda" or "cuda:1". The kernel features, and "mps",
         which lacks float64, are computed on the CPU.
     random_state : int, RandomState instance or None, default=None
-        Draws the anchors and the first codes.
+        Seed for the anchors and the initial codes.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_bits, n_anchors), float64
-        The projection P, transposed, without the constant.
+        Projection P, transposed, without the row of the constant.
     intercept_ : ndarray of shape (n_bits,), float64
-        The row of P for the constant.
+        Row of P for the constant.
     class_coef_ : ndarray of shape (n_bits, n_classes), float64
-        The class weights W. They are not needed to encode.
+        Class weights W. Encoding does not need them.
     anchors_ : ndarray of shape (n_anchors, n_features), float32
-        The anchors, less `mean_`.
+        Anchors, minus `mean_`.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data, which keeps the precision of rows far from 0.
+        Mean of the training data, subtracted so that data far from 0 keep their
+        precision.
     gamma_ : float
-        The inverse width of the kernel.
+        Inverse width of the kernel.
     classes_ : ndarray of shape (n_classes,)
-        The classes, or the columns of an indicator.
+        Classes, or the column numbers of several labels.
     objective_ : ndarray of shape (n_iter_,), float64
-        The objective after each iteration; it never increases.
+        Objective after each iteration. It never increases.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    skhash.ITQHash : Without labels.
+    skhash.ITQHash : An encoder that needs no labels.
 
     Notes
     -----
-    `fit` holds the features, ``8 * n_samples * (n_anchors + 1)`` bytes; fit a sample of
-    the rows if they are many.
+    `fit` needs ``8 * n_samples * (n_anchors + 1)`` bytes for the features. If there are
+    many rows, fit a sample of them.
 
-    Short codes need not tell all classes apart: at 4 bits some of the ten digits shared
-    a code in each of five fits, at 8 bits in none.
+    Short codes may not distinguish all classes: at 4 bits, some of the ten digits
+    shared a code in each of five fits; at 8 bits, in none.
 
     Codes start at random, and a large `projection_weight` ties them to what the
-    features predict of that start: on the digits at 16 bits, mean average precision
-    falls from 0.99 to 0.23 with ``projection_weight=0.1``.
+    features predict for these random codes: on the digits at 16 bits, mean average
+    precision falls from 0.99 to 0.23 with ``projection_weight=0.1``.
 
-    The paper solves for W once in each iteration; here it is solved for before each of
-    the sweeps over the bits, which never raises the objective either.
+    The paper solves for W once per iteration. Here W is solved for before each of the
+    sweeps over the bits, which never increases the objective either.
 
     References
     ----------

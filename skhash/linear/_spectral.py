@@ -14,68 +14,69 @@ from skhash.utils.parameters import with_parameters
 
 @with_parameters(kw_only=True)
 class SpectralHash(LinearLogitsMixin, BaseHasher):
-    r"""Spectral hashing: sines along the principal axes, as if data filled a box.
+    r"""Spectral hashing: sinusoids along the principal axes, for data that fill a box.
 
-    Codes y in {-1, +1} shall be alike where rows are near, so as to minimize
-    ``sum_ij exp(-|x_i - x_j|^2 / e^2) |y_i - y_j|^2``, with balanced and uncorrelated
-    bits. Signs of the smoothest eigenfunctions of a graph Laplacian do about that. For
-    rows spread evenly in the box of their principal components these are known (Weiss
-    et al., 2008, equation 6): on an axis from a to b ::
+    Near rows should get similar codes y in {-1, +1}, which minimize
+    ``sum_ij exp(-|x_i - x_j|^2 / e^2) |y_i - y_j|^2`` with balanced and uncorrelated
+    bits. The signs of the smoothest eigenfunctions of a graph Laplacian come close to
+    that. For rows spread evenly over the box of their principal components, these
+    functions are known (Weiss et al., 2008, equation 6): on an axis from a to b ::
 
         cos(m pi (x - a) / (b - a)),   m = 1, 2, ...
 
     and the smoothest have the smallest frequency ``m / (b - a)``, whatever the width e.
-    So a bit cuts one axis into m + 1 stripes of values 1, 0, 1, ..., and long axes get
-    more bits than short ones.
+    A bit thus divides one axis into m + 1 stripes of values 1, 0, 1, ..., and long axes
+    get more bits than short ones.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes. It may pass the number of columns: axes are cut again.
+        Number of bits per code. It may exceed the number of columns, because an axis
+        can have several bits.
     trim : float, default=0.003
-        The share of the training rows that lies beyond the box at each end of each
-        axis, below 0.5. With 0 the box holds all rows, as in the authors' code, and a
-        few far rows move all cuts.
+        Share of the training rows that lie outside the box at each end of each axis,
+        below 0.5. With 0 the box holds all rows, as in the authors' code, but then a
+        few outliers shift all stripes.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Starts the iteration that finds the components of data with more than 4096
-        columns. Otherwise nothing is drawn.
+        Seed for the iterative solver that finds the principal axes of data with more
+        than 4096 columns. Otherwise not used.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_bits, n_features), float32
-        The principal axis of each bit times the frequency on it, ``pi m / (b - a)``.
+        Principal axis of each bit times its frequency on that axis, ``pi m / (b - a)``.
     intercept_ : ndarray of shape (n_bits,), float32
-        Makes the phase 0 at the lower end of the axis. Logits are the cosines of
+        Phase that is 0 at the lower end of the axis. Logits are the cosines of
         ``(x - mean_) components_^T + intercept_``.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
+        Mean of the training data.
     modes_ : ndarray of shape (n_bits,), int64
-        How often a bit changes along its axis: m.
+        Number of times m that each bit changes along its axis.
     axes_ : ndarray of shape (n_bits,), int64
-        Which principal axis a bit looks at, from 0 for that of largest variance.
+        Principal axis of each bit, where 0 is the one with the largest variance.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     Raises
     ------
     ValueError
-        By `fit`, if all rows are equal, or all but a share of `trim`.
+        If all rows passed to `fit` are equal, or all except a share of `trim`.
 
     See Also
     --------
-    skhash.PCAHash : One bit an axis, split at the mean.
-    skhash.ITQHash : Rotates the axes.
+    skhash.PCAHash : One bit per axis, split at the mean.
+    skhash.ITQHash : Principal components with a learned rotation.
 
     Notes
     -----
-    Beyond the ends of the box the stripes go on, as in the authors' code.
+    The stripes continue beyond the ends of the box, as in the authors' code.
 
     References
     ----------
@@ -103,8 +104,8 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
         low, high = ends.astype(np.float64)
         if not (high > low).any():
             raise ValueError(
-                f"Nearly all {X.shape[0]} rows of X are equal: without a share of trim="
-                f"{self.trim} at each end, no axis is left with two values. Use trim=0."
+                f"Nearly all {X.shape[0]} rows of X are equal: after trimming a share "
+                f"of trim={self.trim} at each end, no axis has two values. Use trim=0."
             )
         self.axes_, self.modes_ = smoothest_modes(high - low, self.n_bits)
         frequencies = np.pi * self.modes_ / (high - low)[self.axes_]

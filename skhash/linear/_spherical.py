@@ -27,72 +27,74 @@ MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15
 
 @with_parameters(kw_only=True)
 class SphericalHash(FittedBitsMixin, BaseHasher):
-    r"""Spherical hashing: a bit says whether a vector lies inside a ball.
+    r"""Spherical hashing: each bit says whether a vector lies inside a ball.
 
-    The ball of bit k has the pivot p_k as its centre and a radius t_k that puts half of
-    the training rows inside. Pivots are moved until any two balls share about a quarter
-    of the rows, as independent bits do (Heo et al., 2012, equations 3 and 5). Where two
-    share too many, their pivots repel each other, where too few, they attract ::
+    The ball of bit k has the pivot p_k as its centre, and a radius t_k such that half
+    of the training rows are inside. Pivots are moved until any two balls share about a
+    quarter of the rows, as independent bits would (Heo et al., 2012, equations 3 and
+    5). If two balls share too many rows, their pivots repel each other; if too few,
+    they attract each other ::
 
         f_k = 1 / n_bits  sum_j 1/2 (o_kj - n/4) / (n/4) (p_k - p_j)
 
-    with o_kj the number of rows in both balls. Unlike halfspaces, balls are bounded:
-    vectors that share many balls lie in a small region. The paper's distance of two
-    codes counts that: `skhash.codes.spherical_hamming_distances`.
+    with o_kj the number of rows in both balls. Unlike halfspaces, balls are bounded, so
+    vectors that share many balls lie in a small region. The paper's distance between
+    codes takes this into account; see `skhash.codes.spherical_hamming_distances`.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     max_iter : int, default=100
-        Largest number of moves of the pivots.
+        Maximum number of moves of the pivots.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
     device : str, default="auto"
         Where to fit: "auto", "cpu", "cuda", "cuda:1" or "mps". Encoding is done on the
         CPU.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows whose means are the first pivots.
+        Seed for drawing the rows whose means are the initial pivots.
 
     Attributes
     ----------
     pivots_ : ndarray of shape (n_bits, n_features), float32
-        The centres of the balls, less `mean_`.
+        Centres of the balls, minus `mean_`.
     radii_ : ndarray of shape (n_bits,), float64
-        The radii. Logits are radius minus distance to the pivot.
+        Radii of the balls. Logits are radius minus distance from the pivot.
     mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data, which keeps the precision of rows far from 0.
+        Mean of the training data, subtracted so that data far from 0 keep their
+        precision.
     imbalance_ : ndarray of shape (n_iter + 1, 2), float64
-        Before each move and at the end: mean magnitude of ``o_kj - n/4`` over pairs
-        of bits, and standard deviation of o_kj, both in units of n/4. At most 0.1 and
-        0.15 in the last row, unless `max_iter` came first. Then the encoder has the
+        Mean magnitude of ``o_kj - n/4`` over pairs of bits, and standard deviation of
+        o_kj, both in units of n/4, before each move and at the end. The last row is at
+        most 0.1 and 0.15, unless `max_iter` was reached; then the encoder has the
         pivots of the row with the smallest mean.
     n_iter_ : int
         Number of moves.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     Raises
     ------
     ValueError
-        By `fit`, if all rows are equal.
+        If all rows passed to `fit` are equal.
 
     See Also
     --------
-    skhash.codes.spherical_hamming_distances : The distance that the paper searches by.
+    skhash.codes.spherical_hamming_distances : The distance used in the paper.
 
     Notes
     -----
-    With an even number of rows, none twice, each bit is 1 for exactly half of them,
-    with an odd number for one row less than the others.
+    If no row occurs twice, each bit is 1 for exactly half of the rows, rounded down if
+    their number is odd.
 
-    Pivots are moved by the overlaps on at most 20,000 rows, drawn at random; radii are
-    medians over all rows. Pivots stay sums of the first pivots, so that the rows are
-    multiplied by those once, and a move costs n n_bits^2 operations instead of n n_bits
-    n_features. `fit` holds ``8 * n_samples * n_bits`` bytes some times over.
+    Overlaps are computed on at most 20,000 rows, drawn at random; radii are medians
+    over all rows. Pivots remain linear combinations of the initial pivots, so rows are
+    multiplied by these only once, and a move costs n n_bits^2 operations instead of n
+    n_bits n_features. `fit` needs a few times ``8 * n_samples * n_bits`` bytes.
 
     References
     ----------

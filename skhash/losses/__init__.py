@@ -1,4 +1,4 @@
-"""Losses as exchangeable parts: of reconstruction, and of codes that fit labels."""
+"""Losses of supervised hashing, and likelihoods of reconstruction."""
 
 from skhash.losses._centers import CSQLoss, MDSHCLoss, OrthoHashLoss, hash_centers
 from skhash.losses._discrete import DSDHLoss
@@ -49,7 +49,7 @@ LOSSES = {
 
 
 def make_loss(loss) -> SupervisedLoss:
-    """Return a fresh loss of a name, or a clone of the loss itself.
+    """Return a new loss by its name, or a clone of the given loss.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def make_loss(loss) -> SupervisedLoss:
     Raises
     ------
     ValueError
-        If it is neither, or a parameter of it is out of range.
+        If it is neither, or if one of its parameters is out of range.
 
     Examples
     --------

@@ -33,37 +33,40 @@ CANDIDATES = 1024
 
 
 def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
-    """Return a code of -1 and +1 for each class.
+    """Return a centre for each class, a code of -1 and +1.
 
     Parameters
     ----------
     n_classes, n_bits : int
+        Number of classes, and of bits per centre.
     method : {"hadamard", "bernoulli", "distance"}
-        "hadamard" takes rows of Hadamard matrices in random order and with random
-        signs: up to `n_bits` centres differ pairwise in half of the bits, and up to
-        ``2 n_bits`` in half of them or all. Other lengths than powers of two are put
-        together from blocks that are, such as 48 = 32 + 16; there this holds for as
-        many classes as it does for the smallest block, and beyond at least the largest
-        block keeps its distances. Classes beyond twice the largest block get random
-        signs, which may be near each other: take "distance" there.
+        "hadamard" takes rows of Hadamard matrices, in random order and with random
+        signs. Up to `n_bits` centres differ pairwise in half of the bits, and up to
+        ``2 n_bits`` in half of them or in all. Lengths that are not powers of two are
+        composed of blocks that are, such as 48 = 32 + 16. The distances then hold for
+        as many classes as for the smallest block; for more classes, at least the
+        largest block keeps its distances. Classes beyond twice the largest block get
+        random signs, which may be close to each other; use "distance" instead.
 
         "bernoulli" draws random signs.
 
         "distance" starts from "hadamard" and replaces centres until any two differ in
-        `gilbert_varshamov_distance` bits, or for four rounds a class: each time the
-        one that is nearest to another, by the random code that is farthest from all
-        others. (Wang et al., 2023, solve for real vectors instead and round them.)
+        `gilbert_varshamov_distance` bits, or for four rounds per class. Each round
+        replaces the centre that is nearest to another by the random code that is
+        farthest from all others. (Wang et al., 2023, instead optimize real vectors and
+        round them.)
     generator : torch.Generator
         On the CPU.
 
     Returns
     -------
     centers : Tensor of shape (n_classes, n_bits), float32
+        The centres, of -1 and +1.
 
     Raises
     ------
     ValueError
-        If `method` is none of these.
+        If `method` is not one of these.
 
     References
     ----------
@@ -90,11 +93,11 @@ def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
 
 
 def gilbert_varshamov_distance(n_classes, n_bits) -> int:
-    """Return the distance that `n_classes` codes can nearly always keep.
+    """Return the pairwise distance that `n_classes` codes can almost always have.
 
-    It is the smallest d for which the Hamming balls of radius d - 1 around all codes
-    have together at least as many codes as there are: with one less, the bound of
-    Gilbert and Varshamov says that such centres exist (Wang et al., 2023, eq. 4).
+    It is the smallest d for which the Hamming balls of radius d - 1 around all centres
+    together hold at least as many codes as exist. For d - 1, the Gilbert-Varshamov
+    bound guarantees that such centres exist (Wang et al., 2023, eq. 4).
 
     Examples
     --------
@@ -170,27 +173,29 @@ CENTERS = {
 
 @with_parameters()
 class OrthoHashLoss(SupervisedLoss):
-    r"""Cross-entropy of cosines to fixed centres, with a margin: OrthoHash.
+    r"""OrthoHash: cross-entropy of cosines to fixed class centres, with a margin.
 
-    With outputs h (the logits themselves), centres c_k of classes, and labels y_ik that
-    are 1 / (number of labels of row i) or 0:
+    With outputs h (the logits themselves), class centres c_k, and labels y_ik that are
+    1 / (number of labels of row i) or 0, the loss is
 
     .. math::
 
         - \operatorname*{mean}_i \sum_k y_{ik} \log \frac{\exp(s \, q_{ik})}
         {\sum_{k'} \exp(s \, q_{ik'})}
 
-    where q_ik is the cosine of h_i and c_k, but for classes of the row the cosine less
-    the margin ("cos"), or that of the angle more the margin ("arc", at most pi).
+    where q_ik is the cosine of h_i and c_k. For classes of the row, the margin is
+    subtracted from the cosine ("cos"), or added to the angle, up to pi ("arc").
 
     Parameters
     ----------
     centers : {"hadamard", "bernoulli", "distance"}, default="hadamard"
-        See `hash_centers`. The authors have "bernoulli".
+        Kind of centres; see `hash_centers`. The authors use "bernoulli".
     margin : float, default=0.2
+        Margin for the classes of a row.
     margin_type : {"cos", "arc"}, default="cos"
+        Whether the margin applies to the cosine or to the angle.
     scale : float, default=2.0
-        s. The authors have 8.
+        Factor s of the cosines. The authors use 8.
 
     References
     ----------
@@ -243,10 +248,10 @@ class _OrthoHashObjective(CenterObjective):
 
 @with_parameters()
 class CSQLoss(SupervisedLoss):
-    r"""Binary cross-entropy to centres: central similarity quantization (CSQ).
+    r"""Central similarity quantization (CSQ): binary cross-entropy to class centres.
 
-    With probabilities p = sigmoid(2 logits), and c_i the centre of row i, of zeros and
-    ones:
+    With probabilities p = sigmoid(2 logits), and the centre c_i of row i, of zeros and
+    ones, the loss is
 
     .. math::
 
@@ -254,15 +259,15 @@ class CSQLoss(SupervisedLoss):
         + (1 - c_{ik}) \log(1 - p_{ik}) \big]
         + \lambda \operatorname*{mean}_{i, k} \log \cosh(|2 p_{ik} - 1| - 1)
 
-    A row of several labels has the sign of the sum of their centres; ties take the
-    signs of one fixed random code. Means are over the rows that have a label.
+    The centre of a row with several labels is the sign of the sum of their centres,
+    with ties decided by a fixed random code. Means are over the rows that have a label.
 
     Parameters
     ----------
     centers : {"hadamard", "bernoulli", "distance"}, default="hadamard"
-        See `hash_centers`.
+        Kind of centres; see `hash_centers`.
     quantization_weight : float, default=1e-4
-        lambda.
+        Weight lambda.
 
     References
     ----------
@@ -302,10 +307,10 @@ class _CSQObjective(CenterObjective):
 
 @with_parameters()
 class MDSHCLoss(SupervisedLoss):
-    r"""Cross-entropy to separated centres, and pairs: MDSHC.
+    r"""MDSHC: cross-entropy to well-separated class centres, and a loss of pairs.
 
-    With outputs u = tanh(logits) of l bits, centres c_k of classes, and
-    p_ik the softmax over k of sqrt(l) cos(u_i, c_k):
+    With outputs u = tanh(logits) of l bits, class centres c_k, and p_ik the softmax
+    over k of sqrt(l) cos(u_i, c_k), the loss is
 
     .. math::
 
@@ -315,22 +320,22 @@ class MDSHCLoss(SupervisedLoss):
         \log\big(1 + e^{(1 - \cos(u_i, m_j)) / 2} \big)
         + \lambda \operatorname*{mean}_{i, k} (|u_{ik}| - 1)^2
 
-    s says who has which label, or shares one. m_j are the last outputs for each
-    training row of a second encoder, whose weights follow those of the first by an
-    exponential average; it runs as when encoding, without dropout.
+    s_ik says whether row i has label k, and s_ij whether rows i and j share one. m_j is
+    the last output for training row j of a second encoder, whose weights are an
+    exponential average of those of the first, and which runs without dropout.
 
     Parameters
     ----------
     centers : {"distance", "hadamard", "bernoulli"}, default="distance"
-        See `hash_centers`.
+        Kind of centres; see `hash_centers`.
     pair_weight : float, default=1.0
-        beta.
+        Weight beta.
     pair_epoch : int, default=9
-        The first epoch with the second term; epochs count from 0.
+        First epoch with the second term; epochs count from 0.
     momentum : float, default=0.9
-        Share of the average that is kept at each batch.
+        Share of the average that is kept with each batch.
     quantization_weight : float, default=0.1
-        lambda. The authors have 1e-4.
+        Weight lambda. The authors use 1e-4.
 
     Notes
     -----

@@ -16,10 +16,10 @@ from skhash.utils.parameters import Count, NotNegative, Positive, with_parameter
 
 @with_parameters()
 class DSDHLoss(SupervisedLoss):
-    r"""Likelihood of pairs, and nearness to codes that classify: DSDH.
+    r"""DSDH: likelihood of pairs, and distance from codes that are easy to classify.
 
     With outputs u (the logits themselves), codes b of -1 and +1 for the training rows,
-    classes y as indicators and a linear classifier W, minimized over all of them:
+    classes y as indicators and a linear classifier W, it minimizes over all of them
 
     .. math::
 
@@ -29,28 +29,29 @@ class DSDHLoss(SupervisedLoss):
         + \mu \operatorname*{mean}_i \| y_i - W^T b_i \|^2 + \nu \| W \|^2, \qquad
         \theta_{ij} = \tfrac{a}{2} \langle u_i, u_j \rangle
 
-    The network is trained on the first two terms. From the second epoch on, each begins
-    with W and B from the last three: they are minimized in turn, W by ridge regression
-    and B bit by bit, at the last outputs for each row. Before that b is the sign of u.
-    Labels reach the network by the likelihood and by b. (In some public programs the
-    second term is missing, so that the network has the likelihood alone.)
+    The network is trained on the first two terms. Every epoch except the first begins
+    by minimizing the last three terms over W and B, at the last outputs for each row,
+    with ridge regression for W and bit by bit for B. In the first epoch, b is the sign
+    of u. Labels influence the network through the likelihood and through b. (Some
+    public programs lack the second term, so their networks have the likelihood alone.)
 
     Parameters
     ----------
     quantization_weight : float, default=0.1
-        eta.
+        Weight eta.
     classification_weight : float, default=1.0
-        mu. The codes depend on eta, mu and nu by their proportion.
+        Weight mu. The codes depend only on the ratios of eta, mu and nu.
     ridge : float, default=1.0
-        nu, above 0.
+        Weight nu, above 0.
     n_sweeps : int, default=10
-        How often W and all bits of B are solved for at the start of an epoch.
+        Number of times that W and all bits of B are solved for at the start of an
+        epoch.
     logit_scale : float or "auto", default="auto"
-        a. The paper has 1; "auto" is ``5 / n_bits``.
+        Scale a of the products. The paper has 1; "auto" is ``5 / n_bits``.
 
     Notes
     -----
-    Terms are means here and sums in the paper, so constants differ from published ones.
+    Terms are means here and sums in the paper, so weights differ from published ones.
     The outputs and codes of all training rows need ``8 n_samples n_bits`` bytes.
 
     References

@@ -27,7 +27,7 @@ from skhash.utils.strategies import resolved
 INERT = (
     "The dual variable of solver={!r} stayed 0, so w_weight had no effect: with "
     "outputs in [-1, 1] it stays 0 if (1 + extrapolation) * u_step * penalty <= 1. Use "
-    "solver='prox' or 'dual_dc', which apply the penalty, or a larger u_step."
+    "solver='prox' or 'dual_dc', which do apply the penalty, or a larger u_step."
 )
 
 
@@ -79,7 +79,7 @@ def weakly_convex_prox(x, threshold) -> torch.Tensor:
 
 
 class Solver(BaseEstimator):
-    """Base of solvers, used for ``solver=None``: no pull."""
+    """Base class of solvers. It adds no penalty, as with ``solver=None``."""
 
     _parameter_constraints: dict = {}
     has_copy = has_dual = False
@@ -90,16 +90,16 @@ class Solver(BaseEstimator):
 
 
 class SubgradientSolver(Solver):
-    """The penalty ``lambda | |D| - 1 |`` as a part of the loss of the network."""
+    """Solver that adds ``lambda | |D| - 1 |`` to the loss of the network."""
 
     def penalize(self, outputs, w_weight):
         return w_weight * (outputs.abs() - 1).abs().mean()
 
 
 class CopySolver(Solver):
-    """Base of the solvers with a copy of the outputs.
+    """Base class of the solvers with a copy u of the outputs.
 
-    With outputs D, ``lambda`` = `w_weight`, ``rho`` = `penalty`, ``tau`` = `u_step`,
+    With outputs D, ``lambda`` = `w_weight`, ``rho`` = `penalty` and ``tau`` = `u_step`,
     every step starts from ``u - tau rho (u - D)``.
     """
 
@@ -119,16 +119,16 @@ class CopySolver(Solver):
 
 @with_parameters()
 class ProxSolver(CopySolver):
-    """Steps of u by the proximal map of ``lambda | |u| - 1 |``, without v.
+    """Solver whose u-steps are the proximal map of ``lambda | |u| - 1 |``, without v.
 
     Parameters
     ----------
     u_step : float or "auto", default="auto"
-        tau, the step of u. "auto" is ``1 / penalty``, where u becomes the proximal map
-        of the outputs: their signs from ``w_weight = penalty`` on, or half of that if
-        weakly convex, so that a larger weight changes nothing more.
+        Step tau of u. "auto" is ``1 / penalty``, with which u becomes the proximal map
+        of the outputs. For ``w_weight >= penalty`` (or half of that if weakly convex)
+        these are their signs, so a larger weight has no further effect.
     weakly_convex : bool, default=False
-        Take the weakly convex penalty ``lambda |u^2 - 1|`` instead.
+        Whether to use the weakly convex penalty ``lambda |u^2 - 1|`` instead.
 
     Examples
     --------
@@ -147,23 +147,24 @@ class ProxSolver(CopySolver):
 
 @with_parameters()
 class DualSolver(CopySolver):
-    """The printed algorithm: the penalty of u by its conjugate, with a dual variable.
+    """Solver of the printed algorithm, with a dual variable for the conjugate penalty.
 
     ``u+ = u - tau (rho (u - D) + v)``, and ``v+`` is the proximal map of the conjugate
     at ``v + dual_step (u+ + extrapolation (u+ - u))``. It does not apply the penalty
-    within [-1, 1], and mostly v stays 0; see `DualHashLoss`.
+    within [-1, 1], and v usually stays 0; see `DualHashLoss`.
 
     Parameters
     ----------
     u_step : float or "auto", default="auto"
-        tau, the step of u. "auto" is ``1 / (4 penalty)``.
+        Step tau of u. "auto" is ``1 / (4 penalty)``.
     dual_step : float, default=1.0
         Step of v.
     extrapolation : float, default=1.0
-        How far beyond the new u the v-step looks.
+        How far the v-step extrapolates beyond the new u.
     whole : bool, default=False
-        Apply the penalty, a difference of convex functions, whole: the u-step follows
-        the gradient of ``lambda max(1 - |u|, 0)`` too, which the conjugate loses.
+        Whether to apply the whole penalty, a difference of convex functions. The u-step
+        then also follows the gradient of ``lambda max(1 - |u|, 0)``, which the
+        conjugate lacks.
 
     Examples
     --------
@@ -202,33 +203,33 @@ SOLVERS = {
 
 @with_parameters()
 class DualHashLoss(SupervisedLoss):
-    r"""Likelihood of pairs, and a penalty by a copy of the outputs: DualHash.
+    r"""DualHash: likelihood of pairs, and a penalty on a copy of the outputs.
 
     With outputs ``D = tanh(logits)`` of a network and the likelihood L of pairs (see
     Notes), the problem is to minimize ``L(D) + lambda mean | |D| - 1 |``, whose second
-    term pulls outputs to -1 and +1. DualHash (2025) splits the outputs from a copy u of
-    them, and writes the penalty of u by its conjugate:
+    term pulls outputs to -1 and +1. DualHash (2025) introduces a copy u of the outputs,
+    and expresses the penalty of u through its conjugate:
 
     .. math::
 
         \min_{W, u} \max_{|v| \le \lambda} \; L(D) + \frac{1}{n m} \sum_{i, k}
         \Big[ \frac\rho2 (D_{ik} - u_{ik})^2 + u_{ik} v_{ik} - |v_{ik}| \Big]
 
-    W are the weights of the network. Each row has its u and v, which are updated once
-    an epoch, with the outputs of its batch.
+    W are the weights of the network. Each row has its own u and v, which are updated
+    once per epoch, with the outputs of its batch.
 
     The printed algorithm, ``solver="dual"``, does not apply the penalty within [-1, 1]:
-    maximizing over v gives ``lambda max(|u| - 1, 0)``, which is zero there. And v stays
-    0 if ``(1 + extrapolation) u_step penalty <= 1``, which holds by default and for the
-    steps that were published: u and the extrapolated point
-    ``u + (1 + extrapolation) u_step penalty (D - u)`` are then averages of numbers
-    in [-1, 1], and the soft threshold of a v-step from v = 0 makes those 0. The other
-    solvers apply the penalty.
+    maximizing over v gives ``lambda max(|u| - 1, 0)``, which is zero there. Moreover, v
+    stays 0 if ``(1 + extrapolation) u_step penalty <= 1``, which holds for the defaults
+    and for the published steps: u and the extrapolated point
+    ``u + (1 + extrapolation) u_step penalty (D - u)`` are then averages of numbers in
+    [-1, 1], which the soft threshold of a v-step from v = 0 sets to 0. The other
+    solvers do apply the penalty.
 
     Parameters
     ----------
     solver : str, solver or None, default="prox"
-        How outputs are pulled to signs: a name, or an object with parameters.
+        How outputs are pulled to their signs: a name, or an object with parameters.
 
         * None: not at all; the likelihood alone.
         * "subgradient": the penalty is part of the network's loss.
@@ -240,32 +241,34 @@ class DualHashLoss(SupervisedLoss):
         * "wcr", ``ProxSolver(weakly_convex=True)``: the same for the weakly convex
           ``lambda |u^2 - 1|``.
     w_weight : float, default=0.01
-        lambda. It has no effect without a solver, nor with "dual" while v stays 0.
+        Weight lambda. It has no effect without a solver, or with "dual" while v stays
+        0.
     penalty : float, default=0.03
-        rho: how strongly outputs and their copies pull at each other.
+        Weight rho: how strongly outputs and their copies attract each other.
     warmup_epochs : int, default=5
-        Epochs of the likelihood alone before outputs are pulled. If the encoder's
-        `max_epochs` is no larger, there are no others.
+        Number of epochs with the likelihood alone, before outputs are pulled. They are
+        all epochs if the encoder's `max_epochs` is not larger.
     logit_scale : float or "auto", default="auto"
-        How sure the likelihood is of a pair with the same code; see Notes. "auto" is
-        ``15 / n_bits`` for balanced pairs, else ``5 / n_bits``.
+        Scale of the products in the likelihood; see Notes. "auto" is ``15 / n_bits``
+        for balanced pairs, otherwise ``5 / n_bits``.
     pair_weights : {None, "balanced"}, default="balanced"
-        "balanced" gives the similar pairs of a batch as much weight as the others.
+        "balanced" gives similar and dissimilar pairs of a batch equal total weight.
 
     Notes
     -----
-    The likelihood is the mean over pairs of a batch of ``log(1 + exp t) - s t`` with
-    ``t = logit_scale <D_i, D_j> / 2`` and s = 1 for rows that share a label, else 0. On
-    rows that validate it is all there is.
+    The likelihood is the mean over pairs of a batch of ``log(1 + exp t) - s t``, with
+    ``t = logit_scale <D_i, D_j> / 2``, and s = 1 for rows that share a label, otherwise
+    0. The validation loss is the likelihood alone.
 
-    The paper's penalties are sums over bits; here they are means, so that `w_weight`
-    and `penalty` mean the same for any number of bits and rows. Its u-step uses the
-    outputs after the step of the network, here those before it. u starts at the outputs
-    after the warm-up: the authors' ITQ codes, which know no labels, did harm there. u
-    and v need ``8 n_samples n_bits`` bytes.
+    The paper's penalties are sums over bits. Here they are means, so that `w_weight`
+    and `penalty` mean the same for any number of bits and rows. The paper's u-step uses
+    the outputs after the step of the network, this one those before it. u starts at the
+    outputs after the warm-up; starting from ITQ codes, as the authors do, was worse,
+    because these ignore labels. u and v need ``8 n_samples n_bits`` bytes.
 
-    After the fit the encoder has ``dual_active_fraction_``, the share of entries of v
-    that were not 0 after an update, over all updates; None for solvers without v.
+    After the fit, the encoder has the attribute ``dual_active_fraction_``: the share of
+    entries of v that were not 0 after an update, over all updates, or None for solvers
+    without v.
 
     References
     ----------

@@ -17,9 +17,9 @@ from skhash.utils._torch_sparse import entry_rows, is_sparse
 
 
 class MultinomialLikelihood(nn.Module):
-    """Words drawn one by one: ``-sum_w x_w log softmax(outputs)_w``.
+    """Likelihood of words drawn one by one: ``-sum_w x_w log softmax(outputs)_w``.
 
-    The multinomial coefficient, which no parameter changes, is left out.
+    The multinomial coefficient, which does not depend on parameters, is left out.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class MultinomialLikelihood(nn.Module):
 
 
 class BernoulliLikelihood(nn.Module):
-    """Independent binary features: ``sum_w softplus(outputs_w) - x_w outputs_w``.
+    """Likelihood of binary features: ``sum_w softplus(outputs_w) - x_w outputs_w``.
 
     Examples
     --------
@@ -65,12 +65,12 @@ class BernoulliLikelihood(nn.Module):
 
 
 class GaussianLikelihood(nn.Module):
-    """``|x - outputs|^2 / (2 rho^2) + d/2 log(2 pi rho^2)`` with a learned rho.
+    """``|x - outputs|^2 / (2 rho^2) + d/2 log(2 pi rho^2)``, with a learned rho.
 
     Parameters
     ----------
     log_rho : float, default=0.0
-        Where the logarithm of rho starts.
+        Initial logarithm of rho.
 
     Examples
     --------

@@ -21,19 +21,19 @@ AUTO_SCALES = {None: 5.0, "balanced": 15.0}
 
 @dataclass(frozen=True)
 class Training:
-    """Facts of a fit that a loss may start from.
+    """Facts about a fit that a loss gets to know.
 
     Attributes
     ----------
     n_bits : int
     labels : Tensor of shape (n_samples, 1) or (n_samples, n_classes), int64
-        Of all training rows: one column of classes, from 0, or a 0/1 column for each
-        of several labels.
+        Labels of all training rows: one column of classes, from 0, or a 0/1 column for
+        each of several labels.
     n_classes : int
     encoder : torch.nn.Module
         Maps a batch of rows to logits.
     generator : torch.Generator
-        On the CPU; draws whatever the loss starts from.
+        Generator on the CPU, for random initial state of the loss.
     """
 
     n_bits: int
@@ -48,24 +48,24 @@ class Training:
 
 
 class SupervisedLoss(BaseEstimator):
-    """Base of the losses of supervised hashing: override one of these methods."""
+    """Base class of the losses of supervised hashing: override one of the methods."""
 
     _parameter_constraints: dict = {}
 
     def of_batch(self, logits, labels) -> torch.Tensor:
         """Return the loss of a batch, a scalar, as `Objective.forward` does."""
         raise NotImplementedError(
-            f"{type(self).__name__} has to have a method of_batch(logits, labels), or "
-            "objective(training) where a fit remembers something."
+            f"{type(self).__name__} must define of_batch(logits, labels), or "
+            "objective(training) if it keeps a state during the fit."
         )
 
     def objective(self, training: Training) -> "Objective":
-        """Return the module to minimize in this fit, on the CPU."""
+        """Return the torch module to minimize in this fit, on the CPU."""
         return Objective(self)
 
 
 class Objective(nn.Module):
-    """A loss in one fit; this one remembers nothing.
+    """A loss in one fit. This base class keeps no state.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ class Objective(nn.Module):
     Attributes
     ----------
     epoch : int
-        The one that was started last; the first one is 0.
+        Current epoch; the first one is 0.
     frozen : bool
-        While true, a batch is to leave no trace, although it is trained on.
+        If True, a batch must not change the state, although it is trained on.
     """
 
     epoch, frozen = 0, False
@@ -87,7 +87,7 @@ class Objective(nn.Module):
 
     @property
     def remembers(self) -> bool:
-        """Whether to keep something of a batch."""
+        """Whether a batch may change the state."""
         return self.training and not self.frozen
 
     def start_epoch(self, epoch: int) -> None:
@@ -107,9 +107,9 @@ class Objective(nn.Module):
         labels : Tensor of shape (n, 1) or (n, n_classes), int64
             As those of `Training`.
         rows : Tensor of shape (n,), int64
-            Positions of the batch among the training rows.
+            Positions of the batch's rows among the training rows.
         X : Tensor of shape (n, ...)
-            The inputs of the encoder.
+            Inputs of the encoder.
 
         Returns
         -------
@@ -173,9 +173,10 @@ def log_cosh(x) -> torch.Tensor:
 
 
 def pairwise_likelihood(codes, labels, logit_scale="auto", pair_weights=None):
-    r"""Cross-entropy of whether two rows share a label, by their agreement.
+    r"""Cross-entropy of whether two rows share a label, given their codes.
 
-    With codes h in [-1, 1], s = 1 where rows share a label, else 0, and a scale a,
+    With codes h in [-1, 1], s = 1 for rows that share a label, otherwise 0, and a scale
+    a, it is
 
     .. math::
 
@@ -184,20 +185,20 @@ def pairwise_likelihood(codes, labels, logit_scale="auto", pair_weights=None):
         + (1 - s_{ij}) \log(1 + e^{\theta_{ij}}) \big], \qquad
         \theta_{ij} = \frac a2 \langle h_i, h_j \rangle
 
-    which is ``log(1 + exp theta) - s theta``. For signs, ``theta = a (m/2 - d)`` with
-    the Hamming distance d of m bits. A row is no pair with itself. Memory grows with
-    the square of the rows.
+    where the bracket equals ``log(1 + exp theta) - s theta``. For signs,
+    ``theta = a (m/2 - d)``, with the Hamming distance d of m bits. A row does not pair
+    with itself. Memory grows with the square of the number of rows.
 
     Parameters
     ----------
     codes : Tensor of shape (n, n_bits)
     labels : Tensor of shape (n, 1) or (n, n_classes), int64
     logit_scale : float or "auto", default="auto"
-        a. "auto" is 5 / n_bits, so that theta is within -2.5 and 2.5, and 15 / n_bits
-        for balanced pairs.
+        Scale a. "auto" is 5 / n_bits, with which theta is between -2.5 and 2.5, or 15 /
+        n_bits for balanced pairs.
     pair_weights : {None, "balanced"}, default=None
-        "balanced" weights the similar pairs of a batch, and the others, so that both
-        kinds weigh the same (Cao et al., 2017).
+        "balanced" gives similar and dissimilar pairs of a batch equal total weight (Cao
+        et al., 2017).
 
     Returns
     -------

@@ -26,9 +26,10 @@ TRIPLET_TERMS = 2**22
 
 @with_parameters()
 class DHNLoss(SupervisedLoss):
-    r"""Likelihood of pairs, and outputs near -1 and +1: deep hashing network (DHN).
+    r"""Deep hashing network (DHN): likelihood of pairs, with outputs near -1 and +1.
 
-    With outputs z = tanh(logits), s_ij = 1 where rows i and j share a label, else 0:
+    With outputs z = tanh(logits), and s_ij = 1 if rows i and j share a label, otherwise
+    0, the loss is
 
     .. math::
 
@@ -40,10 +41,10 @@ class DHNLoss(SupervisedLoss):
     Parameters
     ----------
     quantization_weight : float, default=0.1
-        alpha.
+        Weight alpha.
     logit_scale : float or "auto", default="auto"
-        a. The paper has 1; "auto" is ``5 / n_bits``, with which theta is at most 2.5
-        for any length.
+        Scale a of the products. The paper has 1; "auto" is ``5 / n_bits``, with which
+        theta is at most 2.5 for any length.
 
     References
     ----------
@@ -70,10 +71,10 @@ class DHNLoss(SupervisedLoss):
 
 @with_parameters()
 class DSHLoss(SupervisedLoss):
-    r"""Contrastive loss with a margin: deep supervised hashing (DSH).
+    r"""Deep supervised hashing (DSH): contrastive loss with a margin.
 
-    With outputs u (the logits themselves) and s_ij = 1 where rows share a label, else
-    0, the mean over pairs i != j of
+    With outputs u (the logits themselves), and s_ij = 1 if rows share a label,
+    otherwise 0, the loss is the mean over pairs i != j of
 
     .. math::
 
@@ -81,15 +82,15 @@ class DSHLoss(SupervisedLoss):
         + \alpha \big( \| |u_i| - 1 \|_1 + \| |u_j| - 1 \|_1 \big), \qquad
         d_{ij} = \| u_i - u_j \|^2
 
-    Codes of -1 and +1 have ``d_ij = 4 d_H``, so the default margin ends the push at a
-    Hamming distance of half the bits.
+    Codes of -1 and +1 have ``d_ij = 4 d_H``, so with the default margin, dissimilar
+    rows repel each other up to a Hamming distance of half the bits.
 
     Parameters
     ----------
     margin : float or "auto", default="auto"
-        m; "auto" is ``2 n_bits``, as in the paper.
+        Margin m. "auto" is ``2 n_bits``, as in the paper.
     quantization_weight : float, default=0.01
-        alpha.
+        Weight alpha.
 
     References
     ----------
@@ -121,10 +122,10 @@ class DSHLoss(SupervisedLoss):
 
 @with_parameters()
 class DTSHLoss(SupervisedLoss):
-    r"""Likelihood of triplets: deep triplet supervised hashing (DTSH).
+    r"""Deep triplet supervised hashing (DTSH): likelihood of triplets.
 
-    Row q is nearer to a row p of its labels than to one n that shares none with it.
-    With outputs u (the logits themselves):
+    A row q should be nearer to a row p that shares a label with it than to a row n that
+    shares none. With outputs u (the logits themselves), the loss is
 
     .. math::
 
@@ -133,19 +134,19 @@ class DTSHLoss(SupervisedLoss):
         + \lambda \operatorname*{mean}_{i, k} (u_{ik} - \operatorname{sign} u_{ik})^2,
         \qquad \theta_{ij} = \tfrac12 \langle u_i, u_j \rangle
 
-    The first mean is over the rows that have a p, other than q, and an n.
+    The first mean is over the rows q for which there are rows p (other than q) and n.
 
     Parameters
     ----------
     margin : float, default=8.0
-        m. Public programs have 5.
+        Margin m. Public programs use 5.
     quantization_weight : float, default=1.0
-        lambda.
+        Weight lambda.
 
     Notes
     -----
     A batch of B rows has up to B^3 triplets. At most 2^22 of them are in memory at a
-    time; what the gradient needs of them is computed again.
+    time; the backward pass computes them again.
 
     References
     ----------
@@ -189,9 +190,10 @@ class DTSHLoss(SupervisedLoss):
 
 @with_parameters()
 class HashNetLoss(SupervisedLoss):
-    r"""Weighted likelihood of pairs, with outputs that sharpen by epoch: HashNet.
+    r"""HashNet: weighted likelihood of pairs, with outputs that sharpen by epoch.
 
-    With outputs h = tanh(beta logits), s_ij = 1 where rows share a label, else 0:
+    With outputs h = tanh(beta logits), and s_ij = 1 if rows share a label, otherwise 0,
+    the loss is
 
     .. math::
 
@@ -199,17 +201,18 @@ class HashNetLoss(SupervisedLoss):
         - s_{ij} \theta_{ij} \big], \qquad
         \theta_{ij} = a \langle h_i, h_j \rangle
 
-    A similar pair weighs ``w = c n / n_1`` and another ``n / n_0``, for n pairs of the
-    batch, of which n_1 are similar and n_0 are not: both kinds count alike however rare
-    they are. c is the share of common labels among the labels that
-    either row has (1 where each row has one).
+    For n pairs of the batch, of which n_1 are similar and n_0 are not, the weight of a
+    similar pair is ``w = c n / n_1``, and that of any other ``n / n_0``: both kinds
+    have equal influence, however rare they are. c is the share of the labels of either
+    row that both have (1 if each row has one label).
 
     Parameters
     ----------
     logit_scale : float or "auto", default="auto"
-        a; "auto" is ``10 / n_bits``, as in the authors' program.
+        Scale a of the products. "auto" is ``10 / n_bits``, as in the authors' program.
     stage_epochs : int, default=20
-        Epochs after which beta grows: ``sqrt(1 + epoch // stage_epochs)``.
+        Number of epochs after which beta grows: it is
+        ``sqrt(1 + epoch // stage_epochs)``.
 
     References
     ----------
@@ -245,10 +248,10 @@ class _HashNetObjective(Objective):
 
 
 class CrossEntropyLoss(SupervisedLoss):
-    """Cross-entropy of a linear classifier on tanh of the logits.
+    """Cross-entropy of a linear classifier on the tanh of the logits.
 
-    The classifier is trained along with the encoder and is then dropped. With several
-    labels a row the mean of the binary cross-entropies of all labels is taken.
+    The classifier is trained along with the encoder, and then discarded. For several
+    labels per row, the loss is the mean of the binary cross-entropies of all labels.
 
     Examples
     --------
@@ -280,9 +283,9 @@ class _CrossEntropyObjective(Objective):
 
 @with_parameters()
 class SupervisedContrastiveLoss(SupervisedLoss):
-    r"""Contrast of codes: rows of a class agree more than others.
+    r"""Supervised contrastive loss: codes of a class should agree more than others.
 
-    With signs b of the logits, of l bits:
+    With signs b of the logits, of l bits, the loss is
 
     .. math::
 
@@ -291,13 +294,13 @@ class SupervisedContrastiveLoss(SupervisedLoss):
         {\sum_{j \ne i} \exp(\langle b_i, b_j \rangle / (T \sqrt l))}
 
     The first mean is over the rows that share a label with another row of the batch.
-    Gradients pass the signs straight through, with the slope of tanh. The scale makes
-    the agreement of random codes spread alike for any length.
+    Gradients pass straight through the signs, with the slope of tanh. The factor
+    sqrt(l) makes the spread of agreement between random codes the same for any length.
 
     Parameters
     ----------
     temperature : float, default=1.0
-        T.
+        Temperature T.
 
     References
     ----------

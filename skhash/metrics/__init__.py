@@ -1,4 +1,4 @@
-"""Retrieval metrics: one value a query, in expectation over ties, and scorers."""
+"""Retrieval metrics, in expectation over ties, and scorers."""
 
 from skhash.metrics._displays import (
     DistanceHistogramDisplay,

@@ -24,7 +24,7 @@ class _Display:
     def from_estimator(
         cls, encoder, X_query, X_database, y_query, y_database, *, name=None, **kwargs
     ) -> Self:
-        """Encode queries and database, and draw.
+        """Encode queries and database with an encoder, and plot the result.
 
         Parameters
         ----------
@@ -35,18 +35,18 @@ class _Display:
         X_database : {array-like, sparse matrix} of shape (n_database, n_features)
             Vectors of the database.
         y_query : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Classes, or an indicator matrix.
+            Classes, or a 0/1 indicator matrix of several labels.
         y_database : array-like of shape (n_database,) or (n_database, n_labels)
-            The same for the database.
+            Labels of the database, in the same format.
         name : str, default=None
-            The name in the picture; by default the class of the encoder.
+            Name in the plot; by default the class of the encoder.
         **kwargs : dict
             As in `from_predictions`.
 
         Returns
         -------
         display : object
-            Of this class.
+            The display, with the plot.
         """
         codes = encoder.transform(X_query), encoder.transform(X_database)
         name = type(encoder).__name__ if name is None else name
@@ -65,32 +65,32 @@ class _Display:
         plot_kwargs=None,
         **kwargs,
     ) -> Self:
-        """Measure codes, and draw.
+        """Measure given codes, and plot the result.
 
         Parameters
         ----------
         query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-            Bits 0/1, or packed bytes with ``packed=True``.
+            Codes: bits 0/1, or packed bytes with ``packed=True``.
         database_codes : array-like of shape (n_database, n_bits) or \
                 (n_database, n_bytes)
-            The codes to rank, in the same format.
+            Codes to rank, in the same format.
         query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Classes, or an indicator matrix.
+            Classes, or a 0/1 indicator matrix of several labels.
         database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-            The same for the database.
+            Labels of the database, in the same format.
         name : str, default=None
-            The name in the picture.
+            Name in the plot.
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         plot_kwargs : dict, default=None
-            Passed to `plot`, such as ``{"color": "black"}``.
+            Options of `plot`, such as ``{"color": "black"}``.
         **kwargs : dict
             Options of the metric, such as ``exclude_self=True`` or ``packed=True``.
 
         Returns
         -------
         display : object
-            Of this class.
+            The display, with the plot.
         """
         data = query_codes, database_codes, query_labels, database_labels
         display = cls(*cls._measure(*data, **kwargs), name=name)
@@ -117,12 +117,12 @@ class _Display:
 
 
 class HammingPrecisionRecallDisplay(_Display):
-    """Precision against recall of Hamming balls, a point for each radius.
+    """Plot of precision against recall of Hamming balls, one point per radius.
 
-    Make it by `from_estimator` or `from_predictions`, which take the options of
-    `hamming_precision_recall_curve`. Here queries with nothing within a radius are left
-    out of its precision by default (``empty_ball="skip"``): counted as 0, they draw the
-    curve of a long code down to 0 at its start.
+    Create it with `from_estimator` or `from_predictions`, which take the options of
+    `hamming_precision_recall_curve`. By default, queries with nothing within a radius
+    are left out of the precision at that radius (``empty_ball="skip"``). Counted as 0,
+    they would pull the start of a long code's curve down to 0.
 
     Parameters
     ----------
@@ -131,20 +131,20 @@ class HammingPrecisionRecallDisplay(_Display):
     recall : array-like of shape (n_bits + 1,)
         Recall by radius.
     name : str, default=None
-        The name in the legend.
+        Name in the legend.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
         The curve.
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes on which the curve is drawn.
     figure_ : matplotlib Figure
-        The figure of the axes.
+        Figure of the axes.
 
     See Also
     --------
-    hamming_precision_recall_curve : The numbers.
+    hamming_precision_recall_curve : Computes the curve.
 
     Examples
     --------
@@ -180,11 +180,11 @@ class HammingPrecisionRecallDisplay(_Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         name : str, default=None
-            The name in the legend; by default that of the display.
+            Name in the legend; by default that of the display.
         **kwargs : dict
-            Passed to matplotlib's ``plot``.
+            Options of matplotlib's ``plot``.
 
         Returns
         -------
@@ -198,33 +198,33 @@ class HammingPrecisionRecallDisplay(_Display):
 
 
 class PrecisionAtKDisplay(_Display):
-    """Precision of the k nearest codes, over k.
+    """Plot of the precision of the k nearest codes against k.
 
-    Make it by `from_estimator` or `from_predictions`, which take the options of
-    `precision_at_k_score`. By default there are up to 30 numbers `k` in even ratios,
-    from 1 to the size of the database.
+    Create it with `from_estimator` or `from_predictions`, which take the options of
+    `precision_at_k_score`. By default, up to 30 numbers `k` are spaced evenly on a
+    logarithmic scale, from 1 to the size of the database.
 
     Parameters
     ----------
     k : array-like of shape (n_k,), int
-        The numbers of ranks.
+        Numbers of ranks.
     precision : array-like of shape (n_k,)
-        The precision at each.
+        Precision at each number of ranks.
     name : str, default=None
-        The name in the legend.
+        Name in the legend.
 
     Attributes
     ----------
     line_ : matplotlib Line2D
         The curve.
     ax_ : matplotlib Axes
-        Where it is drawn.
+        Axes on which the curve is drawn.
     figure_ : matplotlib Figure
-        The figure of the axes.
+        Figure of the axes.
 
     See Also
     --------
-    precision_at_k_score : The numbers.
+    precision_at_k_score : Computes the precisions.
 
     Examples
     --------
@@ -250,16 +250,16 @@ class PrecisionAtKDisplay(_Display):
         return k, precision_at_k_score(*data, k=k, **kwargs)
 
     def plot(self, ax=None, *, name=None, **kwargs) -> Self:
-        """Draw the curve, with k in logarithms.
+        """Draw the curve, with k on a logarithmic scale.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         name : str, default=None
-            The name in the legend; by default that of the display.
+            Name in the legend; by default that of the display.
         **kwargs : dict
-            Passed to matplotlib's ``plot``.
+            Options of matplotlib's ``plot``.
 
         Returns
         -------
@@ -273,33 +273,33 @@ class PrecisionAtKDisplay(_Display):
 
 
 class DistanceHistogramDisplay(_Display):
-    """Histograms of the distances of pairs that share a label and of the others.
+    """Plot of the distances of pairs that share a label, and of the others.
 
-    Make it by `from_estimator` or `from_predictions`, which take the options of
-    `hamming_distance_histogram`. Each histogram is drawn as shares that add up to 1.
+    Create it with `from_estimator` or `from_predictions`, which take the options of
+    `hamming_distance_histogram`. Each histogram is normalized to sum to 1.
 
     Parameters
     ----------
     relevant : array-like of shape (n_bits + 1,), int
-        Pairs that share a label, at each distance.
+        Number of pairs that share a label, at each distance.
     irrelevant : array-like of shape (n_bits + 1,), int
         The other pairs.
     name : str, default=None
-        The name in the title.
+        Name in the title.
 
     Attributes
     ----------
     patches_ : list of matplotlib StepPatch
         The two histograms, relevant pairs first.
     ax_ : matplotlib Axes
-        Where they are drawn.
+        Axes on which the histograms are drawn.
     figure_ : matplotlib Figure
-        The figure of the axes.
+        Figure of the axes.
 
     See Also
     --------
-    hamming_distance_histogram : The numbers.
-    class_distances : The means of the two histograms.
+    hamming_distance_histogram : Computes the histograms.
+    class_distances : Computes the means of the two histograms.
 
     Examples
     --------
@@ -320,16 +320,16 @@ class DistanceHistogramDisplay(_Display):
     _measure = staticmethod(hamming_distance_histogram)
 
     def plot(self, ax=None, *, name=None, **kwargs) -> Self:
-        """Draw the two histograms over each other.
+        """Draw the two histograms on top of each other.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
         name : str, default=None
-            The name in the title; by default that of the display.
+            Name in the title; by default that of the display.
         **kwargs : dict
-            Passed to matplotlib's ``stairs``.
+            Options of matplotlib's ``stairs``.
 
         Returns
         -------

@@ -34,75 +34,83 @@ def mean_average_precision_score(
     exclude_self: bool = False,
     packed: bool = False,
 ):
-    r"""Mean average precision (mAP) of the ranking by Hamming distance.
+    r"""Mean average precision (mAP) of rankings by Hamming distance.
 
     A database code is relevant to a query if they share a label. With `rel(t)` the
-    relevance at rank t and `P(t)` the share of relevant codes among the best t,
+    relevance at rank t, and `P(t)` the share of relevant codes among the first t,
 
     .. math:: AP@k = \frac{1}{Z} \sum_{t=1}^{k} P(t) \, rel(t)
 
-    Hamming rankings are mostly ties and their order moves this number a lot, so the
-    default is its expectation over random orders of the ties [1]_ [2]_, in closed form.
+    Hamming rankings are mostly ties, whose order changes this score a lot. The default
+    is therefore the expectation over random orders of ties [1]_ [2]_, in closed form.
 
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The codes to rank, in the same format.
+        Codes to rank, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes of any type, or an indicator matrix (0/1, may be sparse) of several
-        labels a row.
+        Classes of any type, or a 0/1 indicator matrix of several labels, dense or
+        sparse.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int or array-like of int, default=None
-        The number of ranks that count; all of them by default. Several numbers give a
-        curve; but for ``ties="index"`` they cost little more than one.
+        Number of ranks to score; by default all of them. Several numbers give a curve,
+        and cost little more than one, except with ``ties="index"``.
     normalize : {"min", "relevant", "retrieved"}, default="min"
-        Z: the relevant codes that k ranks can hold, ``min(R, k)``; all R relevant
-        codes; or those among the best k. The last is what most published hashing code
-        divides by. It does not punish what was missed: the list [1, 0, 0] scores 1 and
-        the better list [1, 0, 1] scores 0.83. Without `k` the three are the same.
+        The denominator Z. Without `k`, the three are the same.
+
+        - "min": ``min(R, k)``, the number of relevant codes that k ranks can hold.
+        - "relevant": R, the number of all relevant codes.
+        - "retrieved": the number of relevant codes among the first k, as in most
+          published hashing code. It does not penalize misses: the list [1, 0, 0] scores
+          1, and the better list [1, 0, 1] scores 0.83.
     ties : {"expected", "index", "best", "worst"}, default="expected"
-        Codes at the same distance count in expectation, in the order of their positions
-        in the database (as `HammingNeighbors` answers, and a stable sort), with the
-        relevant ones first, or with the relevant ones last.
+        How codes at the same distance are ordered.
+
+        - "expected": at random, scored in expectation.
+        - "index": by their positions in the database, as `HammingNeighbors` does, and a
+          stable sort.
+        - "best": relevant codes first.
+        - "worst": relevant codes last.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query: NaN where nothing is relevant to
-        it. The mean is without these.
+        "mean" averages over queries. None returns one value per query, which is NaN if
+        nothing is relevant to the query; the mean leaves these queries out.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i: for queries that are the
-        database.
+        Whether to leave database code i out of the ranking of query i, for queries that
+        are the database itself.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     score : float, or ndarray, float64
-        A float for one `k`; of shape (n_k,) for several. With ``average=None`` of shape
-        (n_queries,) or (n_queries, n_k). NaN, with a warning, if the mean is over
-        nothing.
+        A float for a single `k`, and of shape (n_k,) for several. With
+        ``average=None``, of shape (n_queries,) or (n_queries, n_k). NaN, with a
+        warning, if there is nothing to average.
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other, `k` is more than the codes to rank,
-        or ``normalize="retrieved"`` with `k` meets ``ties="expected"``: that
-        denominator is random under ties.
+        If codes or labels do not match, if `k` is more than the number of codes to
+        rank, or if `k` is given with ``normalize="retrieved"`` and ``ties="expected"``,
+        where the denominator would be random.
 
     See Also
     --------
-    precision_at_k_score : Precision of the best k.
-    ndcg_at_k_score : Graded relevance.
-    make_retrieval_scorer : Use a metric in GridSearchCV.
+    precision_at_k_score : Precision of the k nearest codes.
+    ndcg_at_k_score : Gain with graded relevance.
+    make_retrieval_scorer : Makes a scorer, for example for GridSearchCV.
 
     Notes
     -----
     ``sklearn.metrics.average_precision_score`` treats tied items as one threshold,
-    which is another number: for ten tied items with three relevant, 0.3 and not 0.45.
+    which gives another number: for ten tied items of which three are relevant, 0.3
+    instead of 0.45.
 
-    With ``normalize="retrieved"``, "best" and "worst" still say how ties are ordered,
-    but no longer bound the score, for the reason given there.
+    With ``normalize="retrieved"``, "best" and "worst" still order ties, but do not
+    bound the score, because misses are not penalized.
 
     References
     ----------
@@ -126,9 +134,9 @@ def mean_average_precision_score(
     """
     if normalize == "retrieved" and ties == "expected" and k is not None:
         raise ValueError(
-            'normalize="retrieved" divides by the hits among the best k, which are '
-            'random under ties="expected"; use ties="index" (what published code '
-            'does), or normalize="min".'
+            'normalize="retrieved" divides by the hits among the best k, whose number '
+            'is random with ties="expected"; use ties="index", as published code does, '
+            'or normalize="min".'
         )
 
     def average_precision(relevant, hits, precisions, cuts):
@@ -158,41 +166,43 @@ def precision_at_k_score(
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The codes to rank, in the same format.
+        Codes to rank, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int or array-like of int, default=10
-        The number of ranks, which is also the denominator. Several numbers give a
-        curve; but for ``ties="index"`` they cost little more than one.
+        Number of ranks, which is also the denominator. Several numbers give a curve,
+        and cost little more than one, except with ``ties="index"``.
     ties : {"expected", "index", "best", "worst"}, default="expected"
-        As in `mean_average_precision_score`. In expectation, s free places in a block
-        of n codes with r relevant ones are worth s r / n.
+        As in `mean_average_precision_score`. For "expected", s places for a block of n
+        tied codes, of which r are relevant, count as s r / n hits.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query: NaN where nothing is relevant to
-        it. The mean is without these.
+        "mean" averages over queries. None returns one value per query, which is NaN if
+        nothing is relevant to the query; the mean leaves these queries out.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     score : float, or ndarray, float64
-        A float for one `k`; of shape (n_k,) for several. With ``average=None`` of shape
-        (n_queries,) or (n_queries, n_k).
+        A float for a single `k`, and of shape (n_k,) for several. With
+        ``average=None``, of shape (n_queries,) or (n_queries, n_k).
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other or `k` is more than the codes to rank.
+        If codes or labels do not match, or if `k` is more than the number of codes to
+        rank.
 
     See Also
     --------
-    recall_at_k_score : The same hits, as a share of all relevant codes.
+    recall_at_k_score : The same hits as a share of all relevant codes.
 
     Examples
     --------
@@ -230,39 +240,41 @@ def recall_at_k_score(
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The codes to rank, in the same format.
+        Codes to rank, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int or array-like of int, default=10
-        The number of ranks. Several give a curve, as in `precision_at_k_score`.
+        Number of ranks. Several numbers give a curve, as in `precision_at_k_score`.
     ties : {"expected", "index", "best", "worst"}, default="expected"
         As in `mean_average_precision_score`.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query: NaN where nothing is relevant to
-        it. The mean is without these.
+        "mean" averages over queries. None returns one value per query, which is NaN if
+        nothing is relevant to the query; the mean leaves these queries out.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     score : float, or ndarray, float64
-        A float for one `k`; of shape (n_k,) for several. With ``average=None`` of shape
-        (n_queries,) or (n_queries, n_k).
+        A float for a single `k`, and of shape (n_k,) for several. With
+        ``average=None``, of shape (n_queries,) or (n_queries, n_k).
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other or `k` is more than the codes to rank.
+        If codes or labels do not match, or if `k` is more than the number of codes to
+        rank.
 
     See Also
     --------
-    neighbor_recall_score : Recall of the true float neighbours, without labels.
+    neighbor_recall_score : Recall of true float neighbours, without labels.
 
     Examples
     --------
@@ -322,48 +334,50 @@ def ndcg_at_k_score(
     exclude_self: bool = False,
     packed: bool = False,
 ):
-    r"""Normalized discounted cumulative gain of the ranking by Hamming distance.
+    r"""Normalized discounted cumulative gain (NDCG) of rankings by Hamming distance.
 
-    With :math:`c_t` the number of labels that the query shares with rank t and the gain
-    g(c) = c (linear) or 2^c - 1 (exponential),
+    With :math:`c_t` the number of labels that the query shares with the code at rank t,
+    and the gain g(c) = c (linear) or 2^c - 1 (exponential), it is
 
     .. math:: DCG@k = \sum_{t=1}^{k} \frac{g(c_t)}{\log_2(1 + t)}
 
-    divided by its value for the ideal order [1]_. Tied codes each have the mean gain of
-    their block, which is the expectation over random orders [2]_ and the rule of
-    ``sklearn.metrics.ndcg_score``. For classes, the gain is 1 for the same class.
+    divided by its value for the ideal order [1]_. Tied codes all get the mean gain of
+    their block, which is the expectation over random orders [2]_, as in
+    ``sklearn.metrics.ndcg_score``. For classes, the gain is 1 if the class is the same.
 
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The codes to rank, in the same format.
+        Codes to rank, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix.
+        Classes, or a 0/1 indicator matrix of several labels.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     k : int, default=None
-        The number of ranks that count; all of them by default.
+        Number of ranks to score; by default all of them.
     gain : {"linear", "exponential"}, default="linear"
-        The gain of shared labels.
+        Gain of shared labels.
     ties : {"expected", "index"}, default="expected"
         As in `mean_average_precision_score`.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query.
+        "mean" averages over queries. None returns one value per query.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     score : float or ndarray of shape (n_queries,), float64
+        The score, or one per query with ``average=None``.
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other or `k` is more than the codes to rank.
+        If codes or labels do not match, or if `k` is more than the number of codes to
+        rank.
 
     References
     ----------
@@ -407,6 +421,6 @@ def _gains(gain: str, levels: int) -> np.ndarray:
         return shared
     if levels > 512:
         raise ValueError(
-            f"{levels - 1} shared labels are too many for 2^c - 1; use gain='linear'."
+            f"Rows share {levels - 1} labels, too many for 2^c - 1; use gain='linear'."
         )
     return np.exp2(shared) - 1

@@ -54,7 +54,7 @@ def check_cuts(name: str, k, n_ranked: int) -> np.ndarray:
     """Return one number of ranks, or several, as an array of 0 or 1 dimensions."""
     cuts = as_array(n_ranked if k is None else k)
     if cuts.ndim > 1 or cuts.size == 0 or cuts.dtype.kind not in "iu" or cuts.min() < 1:
-        raise ValueError(f"{name} must be an integer >= 1 or several, got {k!r}.")
+        raise ValueError(f"{name} must be one or more integers >= 1, got {k!r}.")
     if cuts.max() > n_ranked:
         raise ValueError(
             f"{name}={cuts.max()} is more than the {n_ranked} codes that each query "
@@ -89,8 +89,8 @@ def _check_codes(query_codes, database_codes, packed, exclude_self):
     for name, codes in names.items():
         if np.ndim(codes) != 2:
             raise ValueError(
-                f"{name} must be two-dimensional, got the shape {np.shape(codes)}. A "
-                "single code is a row; and codes are given before labels."
+                f"{name} must be two-dimensional, got shape {np.shape(codes)}. Pass a "
+                "single code as one row, and pass codes before labels."
             )
     as_packed = check_packed if packed else pack_bits
     widths = [np.shape(codes)[-1:] for codes in (query_codes, database_codes)]
@@ -98,13 +98,13 @@ def _check_codes(query_codes, database_codes, packed, exclude_self):
     if widths[0] != widths[1]:
         unit = "bytes" if packed else "bits"
         raise ValueError(
-            f"query_codes have {widths[0][0]} {unit} and database_codes "
+            f"query_codes have {widths[0][0]} {unit}, but database_codes have "
             f"{widths[1][0]}; both must come from the same encoder."
         )
     if len(queries) == 0 or len(database) <= exclude_self:
         raise ValueError(
-            f"Got {len(queries)} queries and {len(database)} database codes: there is "
-            "nothing to rank."
+            f"Got {len(queries)} queries and {len(database)} database codes, so there "
+            "is nothing to rank; pass at least one of each."
         )
     if exclude_self and len(queries) != len(database):
         raise ValueError(
@@ -120,8 +120,8 @@ def _check_labels(role: str, labels, n_codes: int):
         labels = as_array(labels)
     if labels.ndim not in (1, 2) or labels.shape[0] != n_codes:
         raise ValueError(
-            f"{role}_labels must have one row for each of the {n_codes} {role}_codes "
-            "and one dimension (classes) or two (indicators of several labels), got "
+            f"{role}_labels must have one row for each of the {n_codes} {role}_codes, "
+            "and one dimension (classes) or two (indicators of several labels); got "
             f"shape {labels.shape}."
         )
     if labels.ndim == 2:
@@ -140,8 +140,8 @@ def _check_labels(role: str, labels, n_codes: int):
 def _check_indicator(role, labels):
     if labels.shape[1] == 1:
         raise ValueError(
-            f"{role}_labels have shape {labels.shape}: for one class a row pass "
-            "labels.ravel(); an indicator of several labels has two columns or more."
+            f"{role}_labels have shape {labels.shape}; for one class per row pass "
+            "labels.ravel(). An indicator of several labels has two or more columns."
         )
     values = labels.data if sparse.issparse(labels) else labels
     wrong = values[~np.isin(values, (0, 1))]
@@ -177,8 +177,8 @@ def _encode_classes(query_labels, database_labels):
 def _encode_indicators(query_labels, database_labels):
     if query_labels.shape[1] != database_labels.shape[1]:
         raise ValueError(
-            f"query_labels have {query_labels.shape[1]} columns and database_labels "
-            f"{database_labels.shape[1]}; a column is one label in both."
+            f"query_labels have {query_labels.shape[1]} columns, but database_labels "
+            f"have {database_labels.shape[1]}; a column must be the same label in both."
         )
     wanted, masks = _label_masks(query_labels), _label_masks(database_labels)
     most = min(np.bitwise_count(rows).sum(axis=1).max() for rows in (wanted, masks))

@@ -32,43 +32,44 @@ def true_neighbors(
     Parameters
     ----------
     X_query : {array-like, sparse matrix} of shape (n_queries, n_features)
-        Real vectors.
+        Query vectors.
     X_database : {array-like, sparse matrix} of shape (n_database, n_features), \
             default=None
-        By default the queries themselves, each without itself.
+        Vectors to search. By default the queries; each is then left out of the answer
+        to itself.
     n_neighbors : int, default=10
-        How many to find.
+        Number of neighbours per query.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        By growing distance, or by falling cosine or inner product. A zero vector has
-        cosine 0 with everything, as in scikit-learn.
+        Order of the neighbours: by increasing distance, or by decreasing cosine or
+        inner product. The cosine with a zero vector is 0, as in scikit-learn.
     device : str, default="cpu"
-        Where the products are computed: "auto", "cpu", "cuda", "cuda:1" or "mps".
+        Where to compute: "auto", "cpu", "cuda", "cuda:1" or "mps".
     exclude_self : bool, default=False
-        Leave database row i out for query i, for an `X_database` that holds the same
-        rows as `X_query`.
+        Whether to leave row i of `X_database` out of the answer to query i, if both
+        hold the same rows.
 
     Returns
     -------
     indices : ndarray of shape (n_queries, n_neighbors), int64
-        Rows of the database, ordered by (distance, position). Distances are computed in
-        float64, and equal rows tie exactly.
+        Positions in the database, ordered by (distance, position). Distances are those
+        of float64, and equal rows tie exactly.
 
     Raises
     ------
     ValueError
-        If `n_neighbors` is more than the rows there are, the widths differ, or a value
-        is NaN or infinite.
+        If there are fewer than `n_neighbors` rows, if the numbers of columns differ, or
+        if a value is NaN or infinite.
 
     See Also
     --------
-    neighbor_recall_score : Share of these that a ranking by codes finds.
+    neighbor_recall_score : Share of these neighbours that codes find.
 
     Notes
     -----
-    Products in float32 give each row a lower bound of its distance, with the rounding
-    error taken off; the rows of smallest bound are measured again in float64, and more
-    of them until no bound left out is below the k-th distance. The result thus is that
-    of a float64 search over all rows, on any device. Sparse rows are multiplied sparse.
+    Products in float32 give a lower bound of each distance, which accounts for
+    rounding. The rows with the smallest bounds are compared again in float64, until no
+    remaining bound is below the k-th distance. The result is that of a float64 search
+    over all rows, on any device. Sparse rows are not made dense.
 
     Examples
     --------
@@ -82,8 +83,8 @@ def true_neighbors(
     exclude_self = exclude_self or X_database is None
     if queries.shape[1] != database.shape[1]:
         raise ValueError(
-            f"X_query has {queries.shape[1]} features and X_database "
-            f"{database.shape[1]}."
+            f"X_query has {queries.shape[1]} features, but X_database has "
+            f"{database.shape[1]}; both must have the same columns."
         )
     if exclude_self and queries.shape[0] != database.shape[0]:
         raise ValueError(
@@ -108,10 +109,10 @@ def neighbor_recall_score(
     exclude_self: bool = False,
     packed: bool = False,
 ):
-    r"""Recall K@N: the share of the K true neighbours among the N nearest codes.
+    r"""Recall K@N: the share of the K true neighbours found among the N nearest codes.
 
-    With the list of N cut in a block of b tied codes, of which s fit and m are true
-    neighbours, and c true neighbours strictly nearer, the expectation over random
+    If the list of N ends within a block of b tied codes, of which s fit and m are true
+    neighbours, and c true neighbours are strictly nearer, the expectation over random
     orders of ties is
 
     .. math:: \text{recall} = (c + m s / b) / K
@@ -119,39 +120,41 @@ def neighbor_recall_score(
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The codes to rank, in the same format.
+        Codes to rank, in the same format.
     true_neighbors_indices : array-like of shape (n_queries, K), int
-        Positions in the database, in any order, as from `true_neighbors` or a file of
-        ground truth. Take the first K columns to count K neighbours.
+        Positions of the true neighbours in the database, in any order, as returned by
+        `true_neighbors` or read from a ground-truth file. For K neighbours, pass the
+        first K columns.
     n_retrieved : int or array-like of int, default=100
-        N. Several cost no more than one.
+        The number N. Several numbers cost no more than one.
     ties : {"expected", "index", "best", "worst"}, default="expected"
-        Codes at the same distance count in expectation, in the order of their positions
-        (as `HammingNeighbors` answers), or with true neighbours first or last.
+        How codes at the same distance are ordered: at random, scored in expectation; by
+        position, as `HammingNeighbors` does; or with true neighbours first or last.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query.
+        "mean" averages over queries. None returns one value per query.
     exclude_self : bool, default=False
-        Leave database code i out of the ranking of query i.
+        Whether to leave database code i out of the ranking of query i.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     recall : float, or ndarray, float64
-        A float for one N; of shape (n_N,) for several. With ``average=None`` of shape
-        (n_queries,) or (n_queries, n_N).
+        A float for a single N, and of shape (n_N,) for several. With ``average=None``,
+        of shape (n_queries,) or (n_queries, n_N).
 
     Raises
     ------
     ValueError
         If an index is outside the database, occurs twice in a row, or is the query
-        itself under ``exclude_self=True``; or if N is more than the codes to rank.
+        itself with ``exclude_self=True``; or if N is more than the number of codes to
+        rank.
 
     See Also
     --------
-    true_neighbors : The truth.
+    true_neighbors : Finds the true neighbours.
 
     Examples
     --------
@@ -203,21 +206,21 @@ def _check_truth(truth, ranking) -> np.ndarray:
     if len(truth) != ranking.n_queries:
         raise ValueError(
             f"true_neighbors_indices have {len(truth)} rows for {ranking.n_queries} "
-            "query_codes; there must be one row for each query."
+            "query_codes; give one row per query."
         )
     n_database = ranking.database.shape[1]
     wrong = (truth < 0) | (truth >= n_database)
     if wrong.any():
         raise ValueError(
-            f"true_neighbors_indices hold {truth[wrong][0]}, which is no position in a "
-            f"database of {n_database} codes. Was the truth made for another database?"
+            f"true_neighbors_indices hold {truth[wrong][0]}, which is not a position "
+            f"in a database of {n_database} codes. Was it made for another database?"
         )
     truth = np.sort(truth.astype(np.int64), axis=1)
     twice = (truth[:, 1:] == truth[:, :-1]).any(axis=1)
     if twice.any():
         raise ValueError(
             f"Row {np.flatnonzero(twice)[0]} of true_neighbors_indices holds an index "
-            "twice."
+            "twice; the indices in a row must differ."
         )
     is_self = truth == np.arange(len(truth))[:, None]
     if ranking.exclude_self and is_self.any():

@@ -82,9 +82,9 @@ def packed_codes(parts: Parts, X) -> np.ndarray:
     encoder = None if parts.encoder is None else _steps(parts.encoder)[-1]
     if not getattr(encoder, "_has_hamming_distances", True):
         raise ValueError(
-            f"The codes of {type(encoder).__name__} have no Hamming distances, which "
-            "are compared here. Score a HashedNeighbors of it by "
-            "make_retrieval_scorer(), without options, or by "
+            f"Codes of {type(encoder).__name__} cannot be compared by Hamming "
+            "distance, as this scorer does. Score a HashedNeighbors of it with "
+            "make_retrieval_scorer(), without options, or with "
             "make_neighbor_recall_scorer()."
         )
     codes = X if parts.encoder is None else parts.encoder.transform(X)
@@ -96,8 +96,8 @@ def indexed(index):
     labels = getattr(index, "y_", None)
     if labels is None:
         raise ValueError(
-            f"{type(index).__name__} was fitted without labels, so what it finds "
-            "cannot be scored against y; fit it (or its Pipeline) with y."
+            f"{type(index).__name__} was fitted without labels, so its neighbours "
+            "cannot be scored against y; fit it, or its Pipeline, with y."
         )
     live = getattr(index, "live_", None)
     if live is None or live.all():

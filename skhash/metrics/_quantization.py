@@ -16,9 +16,9 @@ def quantization_error(
     kind: Literal["absolute", "squared", "cosine"] = "absolute",
     average: Average = "mean",
 ):
-    r"""Quantization error: the distance of outputs from their signs.
+    r"""Quantization error: how far outputs of a model are from their signs.
 
-    With h the outputs of one row and l their number,
+    With h the outputs for one row and l their number, it is
 
     .. math::
 
@@ -26,32 +26,34 @@ def quantization_error(
         \text{squared} = \frac{1}{l} \sum_k (|h_k| - 1)^2 \qquad
         \text{cosine} = 1 - \frac{\sum_k |h_k|}{\sqrt{l} \, \|h\|}
 
-    The smaller the better. Papers report one of the three, often without saying which.
+    Smaller is better. Papers report one of the three, often without saying which.
 
     Parameters
     ----------
     outputs : array-like of shape (n_samples, n_bits)
-        Outputs of a model after its activation, so that they aim at -1 and +1, such as
-        the tanh of logits.
+        Outputs of a model after an activation whose targets are -1 and +1, such as the
+        tanh of logits.
     kind : {"absolute", "squared", "cosine"}, default="absolute"
-        The first two depend on the scale of the outputs, the last does not.
+        Which of the three. The first two depend on the scale of the outputs, the last
+        does not.
     average : {"mean"} or None, default="mean"
-        The mean over rows, or one value a row.
+        "mean" averages over rows. None returns one value per row.
 
     Returns
     -------
     error : float or ndarray of shape (n_samples,), float64
+        The error, or one per row with ``average=None``.
 
     Raises
     ------
     ValueError
-        If `outputs` are not a matrix of finite numbers.
+        If `outputs` is not a matrix of finite numbers.
 
     Notes
     -----
-    The cosine form is at most :math:`1 - 1 / \sqrt{l}`, where one output is all there
-    is, and near 0.20 for Gaussian outputs: larger published numbers are not of this
-    form. A row of zeros has the error 1 in every form.
+    The cosine form is at most :math:`1 - 1 / \sqrt{l}`, if only one output is not 0,
+    and about 0.20 for Gaussian outputs, so larger published numbers must be of another
+    form. A row of zeros has error 1 in every form.
 
     Examples
     --------

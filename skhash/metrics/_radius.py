@@ -27,47 +27,50 @@ def precision_within_radius_score(
     exclude_self: bool = False,
     packed: bool = False,
 ):
-    """Share of relevant codes within a Hamming radius: the precision of table lookup.
+    """Share of relevant codes within a Hamming radius: the precision of table look-up.
 
-    The cells within radius 2 are a share of the cube that falls from 2e-3 at 16 bits
-    to 1e-16 at 64, so long codes find their balls empty: the coverage says how many
-    queries were answered at all.
+    The share of all codes that lie within radius 2 falls from 2e-3 at 16 bits to 1e-16
+    at 64 bits, so the balls of long codes are often empty. The coverage is the share of
+    queries with an answer.
 
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The codes to look up, in the same format.
+        Codes to look up, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     radius : int, default=2
-        The largest distance that counts, inclusive.
+        Largest distance that counts, inclusive.
     empty_ball : {"zero", "skip"}, default="zero"
-        Queries with nothing within the radius score 0, as in most papers, or are NaN
-        and left out of the mean.
+        Whether queries with nothing within the radius score 0, as in most papers, or
+        NaN and are left out of the mean.
     return_coverage : bool, default=False
-        Return the coverage too.
+        Whether to return the coverage too.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one value a query.
+        "mean" averages over queries. None returns one value per query.
     exclude_self : bool, default=False
-        Leave database code i out of the ball of query i.
+        Whether to leave database code i out of the ball of query i.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     score : float or ndarray of shape (n_queries,), float64
+        The precision, or one per query with ``average=None``.
     coverage : float or ndarray of shape (n_queries,), bool
-        Only with ``return_coverage=True``: the share of all queries, those without a
-        relevant code too, whose ball is not empty; with ``average=None``, which ones.
+        Share of queries whose ball is not empty, including queries without a relevant
+        code; with ``average=None``, whether each ball is not empty. Only with
+        ``return_coverage=True``.
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other.
+        If codes or labels do not match.
 
     Examples
     --------
@@ -112,52 +115,56 @@ def hamming_precision_recall_curve(
     exclude_self: bool = False,
     packed: bool = False,
 ):
-    """Precision and recall of Hamming balls, by radius.
+    """Precision and recall of Hamming balls, for each radius.
 
-    Each query's precision and recall within every radius from 0 to `n_bits`, then the
-    mean over queries (macro average) at each radius: ``n_bits + 1`` points that do not
-    depend on the order of ties.
+    Precision and recall of each query are computed within every radius from 0 to
+    `n_bits`, then averaged over queries (macro average). The ``n_bits + 1`` points do
+    not depend on the order of ties.
 
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The codes to look up, in the same format.
+        Codes to look up, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     empty_ball : {"zero", "skip"}, default="zero"
-        Precision of a query with nothing within the radius: 0, or NaN and left out of
-        the mean at that radius.
+        Whether the precision of a query with nothing within the radius is 0, or NaN and
+        left out of the mean at that radius.
     average : {"mean"} or None, default="mean"
-        The mean over queries, or one curve a query.
+        "mean" averages over queries. None returns one curve per query.
     exclude_self : bool, default=False
-        Leave database code i out of the balls of query i.
+        Whether to leave database code i out of the balls of query i.
     packed : bool, default=False
-        Codes are packed bytes; radii then go to ``8 * n_bytes``, padding included,
-        where the curve has long reached its end.
+        Whether codes are packed bytes. Radii then go up to ``8 * n_bytes``, padding
+        included.
 
     Returns
     -------
     precision : ndarray of shape (n_bits + 1,) or (n_queries, n_bits + 1), float64
+        Precision at each radius.
     recall : ndarray of shape (n_bits + 1,) or (n_queries, n_bits + 1), float64
+        Recall at each radius.
     radii : ndarray of shape (n_bits + 1,), int64
+        The radii, from 0 to `n_bits`.
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other.
+        If codes or labels do not match.
 
     See Also
     --------
-    precision_within_radius_score : One point of the curve, with the coverage.
+    precision_within_radius_score : Precision at one radius, with the coverage.
 
     Notes
     -----
-    The area under these points by trapezoids is not the average precision: use
-    `mean_average_precision_score`.
+    The area under these points, computed by trapezoids, is not the average precision.
+    Use `mean_average_precision_score` for that.
 
     Examples
     --------
@@ -201,43 +208,44 @@ def hamming_distance_histogram(
     exclude_self: bool = False,
     packed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count pairs by Hamming distance: those that share a label, and the others.
+    """Histograms of Hamming distances: of pairs that share a label, and of the others.
 
-    The less the two histograms overlap, the better a radius tells relevant codes from
-    the rest.
+    The less the two histograms overlap, the better a radius separates relevant codes
+    from the others.
 
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The other codes of the pairs, in the same format.
+        Second codes of the pairs, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes, or an indicator matrix; codes that share a label are relevant.
+        Classes, or a 0/1 indicator matrix of several labels. Codes that share a label
+        are relevant.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     exclude_self : bool, default=False
-        Leave out the pairs of query i and database code i. Where queries and database
-        are the same codes, every other pair is then counted twice, once from each end.
+        Whether to leave out the pairs of query i and database code i. If queries and
+        database are the same codes, every other pair is then counted twice.
     packed : bool, default=False
-        Codes are packed bytes; distances then go to ``8 * n_bytes``.
+        Whether codes are packed bytes. Distances then go up to ``8 * n_bytes``.
 
     Returns
     -------
     relevant : ndarray of shape (n_bits + 1,), int64
-        Pairs that share a label, at each distance from 0 to `n_bits`.
+        Number of pairs that share a label, at each distance from 0 to `n_bits`.
     irrelevant : ndarray of shape (n_bits + 1,), int64
-        The other pairs.
+        Number of other pairs, at each distance.
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other.
+        If codes or labels do not match.
 
     See Also
     --------
-    class_distances : The means, without looking at pairs.
-    DistanceHistogramDisplay : The picture.
+    class_distances : The mean distances, computed without enumerating pairs.
+    DistanceHistogramDisplay : Plots the histograms.
 
     Examples
     --------

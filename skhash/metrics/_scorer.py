@@ -76,7 +76,7 @@ class _Scorer:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RetrievalScorer(_Scorer):
-    """Scores codes against labels; made by `make_retrieval_scorer`."""
+    """Scorer of codes against labels; see `make_retrieval_scorer`."""
 
     _score_func: Callable
     _kwargs: dict
@@ -99,8 +99,8 @@ class RetrievalScorer(_Scorer):
         """
         if y is None:
             raise ValueError(
-                f"{self!r} needs labels, but y is None. Without labels score against "
-                "float neighbours: make_neighbor_recall_scorer()."
+                f"{self!r} needs labels, but y is None. To score without labels, "
+                "against float neighbours, use make_neighbor_recall_scorer()."
             )
         parts = take_apart(estimator)
         asked = self._score_func, self._kwargs
@@ -137,14 +137,14 @@ def score_of_search(parts, X, y) -> float:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NeighborRecallScorer(_Scorer):
-    """Scores answers against float neighbours; see `make_neighbor_recall_scorer`."""
+    """Scorer of codes against float neighbours; see `make_neighbor_recall_scorer`."""
 
     _n_neighbors: int
     _n_retrieved: int
     _metric: str
 
     def __call__(self, estimator, X, y=None) -> float:
-        """Search in `X` by its codes, and score that by the neighbours of its vectors.
+        """Search `X` by its codes, and score the answers against true neighbours.
 
         Parameters
         ----------
@@ -162,9 +162,9 @@ class NeighborRecallScorer(_Scorer):
         parts = take_apart(estimator)
         if parts.encoder is None:
             raise TypeError(
-                f"{self!r} needs an encoder, but {type(estimator).__name__} has "
-                "codes and no vectors. Score a Pipeline of an encoder and the "
-                "index, or codes and labels with make_retrieval_scorer."
+                f"{self!r} needs an encoder, but {type(estimator).__name__} has only "
+                "codes. Score a Pipeline of an encoder and the index, or score codes "
+                "against labels with make_retrieval_scorer."
             )
         as_given = is_numeric(X) or parts.before is None
         vectors = X if as_given else parts.before.transform(X)
@@ -187,29 +187,29 @@ class NeighborRecallScorer(_Scorer):
 
 @maker
 def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> Any:
-    """Make a scorer of codes against labels from a retrieval metric.
+    """Make a scorer from a retrieval metric, which compares codes against labels.
 
     The database depends on the estimator:
 
-    - an encoder, or a Pipeline that ends in one: the fold itself. Each row is a query
-      against all others, itself left out (leave-one-out).
-    - `HammingNeighbors`, `HashedNeighbors`, or a Pipeline that ends in one: the codes
-      and labels that it was fitted with, the training fold in cross-validation. Where
-      the scored rows are those of the index (``return_train_score=True``), each leaves
-      itself out. Codes are ranked by Hamming distance.
-    - `HashedNeighbors` with an `AsymmetricNeighbors`, or with `rerank`: by default it
-      is scored by what it finds, as `HashedNeighbors.score` does, and here too rows of
-      the index leave themselves out. Other metrics and options rank its codes by
-      Hamming distance, which those of an `AdditiveQuantizer` do not have.
+    - For an encoder, or a Pipeline that ends in one, it is the scored fold itself. Each
+      row is a query against all others (leave-one-out).
+    - For `HammingNeighbors`, `HashedNeighbors`, or a Pipeline that ends in one, it is
+      the codes and labels that were fitted: in cross-validation, the training fold. If
+      the scored rows are those of the index (``return_train_score=True``), each row is
+      left out of the ranking for itself. Codes are ranked by Hamming distance.
+    - `HashedNeighbors` with an `AsymmetricNeighbors`, or with `rerank`, is by default
+      scored by its own answers, as in `HashedNeighbors.score`; again, rows of the index
+      are left out of their own answers. Other metrics and options rank its codes by
+      Hamming distance, which is not possible for an `AdditiveQuantizer`.
 
     Parameters
     ----------
     score_func : callable, default=mean_average_precision_score
-        Called as ``score_func(query_codes, database_codes, query_labels,
-        database_labels, *, packed=True, exclude_self=..., **kwargs)``; greater is
+        Metric, called as ``score_func(query_codes, database_codes, query_labels,
+        database_labels, *, packed=True, exclude_self=..., **kwargs)``. Greater must be
         better.
     **kwargs : dict
-        Further options of `score_func`, such as ``k=100``.
+        Options of `score_func`, such as ``k=100``.
 
     Returns
     -------
@@ -219,20 +219,21 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
     Raises
     ------
     TypeError
-        If `score_func` is not callable, compares no labels, or returns no single score.
+        If `score_func` is not callable, takes no labels, or does not return a single
+        score.
     ValueError
-        If `kwargs` hold options that the scorer sets: ``average``, ``exclude_self``,
-        ``packed``, ``return_coverage``; or several numbers `k`. The scorer raises it
-        for codes that have no Hamming distances.
+        If `kwargs` holds several numbers `k`, or options that the scorer sets:
+        ``average``, ``exclude_self``, ``packed`` and ``return_coverage``. The scorer
+        raises it for codes that cannot be compared by Hamming distance.
 
     See Also
     --------
-    make_neighbor_recall_scorer : Without labels.
+    make_neighbor_recall_scorer : Makes a scorer that needs no labels.
 
     Notes
     -----
-    The scorer asks for no metadata. A search estimator in the place of the encoder
-    (nested cross-validation) is scored by its ``best_estimator_``.
+    The scorer requests no metadata. A search estimator in place of the encoder (nested
+    cross-validation) is scored by its ``best_estimator_``.
 
     Examples
     --------
@@ -251,14 +252,14 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
         raise TypeError(f"score_func must be callable, got {score_func!r}.")
     if score_func in _USE_INSTEAD:
         raise TypeError(
-            f"{score_func.__name__} does not make one number of codes and labels; use "
-            f"{_USE_INSTEAD[score_func]}."
+            f"{score_func.__name__} does not return one number for codes and labels; "
+            f"use {_USE_INSTEAD[score_func]}."
         )
     taken = sorted(_SET_BY_SCORER & kwargs.keys())
     if taken:
-        raise ValueError(f"{taken} are set by the scorer; leave them out.")
+        raise ValueError(f"The scorer itself sets {taken}; leave them out.")
     if np.ndim(kwargs.get("k")):
-        raise ValueError(f"A score is one number, so k must be one, got {kwargs['k']}.")
+        raise ValueError(f"A scorer needs a single number k, got k={kwargs['k']}.")
     return RetrievalScorer(score_func, kwargs)
 
 
@@ -266,23 +267,23 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
 def make_neighbor_recall_scorer(
     n_neighbors: int = 10, n_retrieved: int = 100, metric: str = "euclidean"
 ):
-    """Make a scorer of codes against float neighbours, which needs no labels.
+    """Make a scorer that compares codes against float neighbours, without labels.
 
-    Within the fold, each row is a query against all others (leave-one-out): the share
-    of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
+    Each row of the fold is a query against all others (leave-one-out). The score is the
+    share of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
     codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors`, or
-    with `rerank`, is scored by what it finds among them, with its fitted encoder and
+    with `rerank`, is scored by its own answers in the fold, with its fitted encoder and
     decoder.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        K true neighbours.
+        Number K of true neighbours.
     n_retrieved : int, default=100
-        N codes; of a search with a smaller `rerank`, as many as that. The fold must
+        Number N of codes, or `rerank` for a search where that is smaller. The fold must
         have more rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        The metric of the true neighbours.
+        Metric of the true neighbours.
 
     Returns
     -------
@@ -291,20 +292,21 @@ def make_neighbor_recall_scorer(
 
     See Also
     --------
-    make_retrieval_scorer : Against labels.
+    make_retrieval_scorer : Makes a scorer against labels.
 
     Notes
     -----
-    The vectors that have the true neighbours are the `X` that is scored, where it is a
-    numeric matrix. So the truth is the same for all candidates of a grid search, and
-    preprocessing is judged along with the encoder. Texts have no distances: for them it
-    is what reaches the encoder after the steps of the Pipeline before it. Candidates
-    that differ there are held against different truths, and reducing everything to one
-    dimension makes a perfect score easy. Tune such steps by labels.
+    True neighbours are found in the `X` that is scored, if it is a numeric matrix. They
+    are then the same for all candidates of a grid search, and preprocessing is scored
+    along with the encoder. Texts have no distances, so for them true neighbours are
+    found in the input of the encoder, after the earlier steps of the Pipeline.
+    Candidates with different steps are then compared with different neighbours, and
+    reducing everything to one dimension makes a perfect score easy. Tune such steps
+    with labels.
 
     A Pipeline that ends in `HammingNeighbors` is scored by its encoder, leave-one-out
-    in the fold as well: the index keeps the codes of the training fold and not the
-    vectors, among which the true neighbours would have to be found.
+    in the fold as well, because the index keeps only the codes of the training fold,
+    not the vectors in which to find true neighbours.
 
     Examples
     --------

@@ -23,51 +23,51 @@ def class_distances(
 ) -> tuple[float, float]:
     """Mean Hamming distance of pairs that share a label, and of pairs that do not.
 
-    Good codes for retrieval by label have a small first and a large second number.
-    Random codes have half the number of bits in both.
+    For retrieval by label, the first should be small and the second large. For random
+    codes, both are half the number of bits.
 
     Parameters
     ----------
     codes : array-like of shape (n, n_bits) or (n, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     labels : array-like of shape (n,) or (n, n_labels)
-        Classes of any type, or an indicator matrix (0/1, may be sparse) of several
-        labels a row.
+        Classes of any type, or a 0/1 indicator matrix of several labels, dense or
+        sparse.
     database_codes : array-like of shape (n_database, n_bits) or \
             (n_database, n_bytes), default=None
-        The other codes of the pairs. By default pairs are the unordered pairs of
+        Second codes of the pairs. By default, pairs are the unordered pairs of
         different rows of `codes`.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels), \
             default=None
-        The labels of `database_codes`.
+        Labels of `database_codes`.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     intra : float
         Mean distance of the pairs that share a label.
     inter : float
-        Mean distance of the other pairs. Either is NaN, with a warning, if there are no
-        such pairs.
+        Mean distance of the other pairs. Either number is NaN, with a warning, if there
+        are no such pairs.
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other, or only one of `database_codes` and
+        If codes or labels do not match, or if only one of `database_codes` and
         `database_labels` is given.
 
     See Also
     --------
-    separability_score : The difference of the two.
-    hamming_distance_histogram : All distances, not only their means.
+    separability_score : The difference of the two means.
+    hamming_distance_histogram : The distributions of the distances.
 
     Notes
     -----
-    Both means are exact. With p the share of ones of a bit in a class of n rows, the
+    Both means are exact. If a bit is 1 for a share p of the n rows of a class, the
     class contributes ``2 p (1 - p) n / (n - 1)`` to its mean, summed over bits. For
-    classes the cost grows with the rows, for indicators also with the square of the
-    number of different label sets.
+    classes the cost grows with the number of rows, for indicators also with the square
+    of the number of different label sets.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def class_distances(
     if (database_codes is None) != (database_labels is None):
         missing = "codes" if database_codes is None else "labels"
         raise ValueError(
-            f"database_{missing} are None; give both database_codes and "
+            f"database_{missing} are missing; give both database_codes and "
             "database_labels, or neither."
         )
     alone = database_codes is None
@@ -99,35 +99,36 @@ def separability_score(
     exclude_self: bool = False,
     packed: bool = False,
 ) -> float:
-    """Mean distance of pairs that share no label, less that of pairs that share one.
+    """Mean distance of pairs that share no label, minus that of pairs that share one.
 
-    Random codes score 0. Balanced codes of two classes can score `n_bits`, those of
-    many classes at most about half of it.
+    Random codes score 0. Balanced codes can score up to `n_bits` for two classes, and
+    up to about half of that for many classes.
 
     Parameters
     ----------
     query_codes : array-like of shape (n_queries, n_bits) or (n_queries, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     database_codes : array-like of shape (n_database, n_bits) or (n_database, n_bytes)
-        The other codes of the pairs, in the same format.
+        Second codes of the pairs, in the same format.
     query_labels : array-like of shape (n_queries,) or (n_queries, n_labels)
-        Classes of any type, or an indicator matrix.
+        Classes of any type, or a 0/1 indicator matrix of several labels.
     database_labels : array-like of shape (n_database,) or (n_database, n_labels)
-        The same for the database.
+        Labels of the database, in the same format.
     exclude_self : bool, default=False
-        Leave out the pairs of query i and database code i.
+        Whether to leave out the pairs of query i and database code i.
     packed : bool, default=False
-        Codes are packed bytes.
+        Whether codes are packed bytes.
 
     Returns
     -------
     score : float
-        In bits. NaN, with a warning, if one of the means is over nothing.
+        Difference in bits. NaN, with a warning, if there are no pairs for one of the
+        means.
 
     Raises
     ------
     ValueError
-        If codes or labels do not fit each other.
+        If codes or labels do not match.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Search among vectors by their codes, and among codes."""
+"""Nearest-neighbour search of codes, and of vectors by their codes."""
 
 from skhash.neighbors._asymmetric import AsymmetricNeighbors
 from skhash.neighbors._hamming import HammingNeighbors

@@ -27,82 +27,85 @@ from skhash.utils.parameters import AnyInt, Count, Finite, Metric, with_paramete
 
 @with_parameters(kw_only=True)
 class AsymmetricNeighbors(GraphMixin, BaseIndex):
-    """Nearest neighbours of uncompressed queries among codes, by their decoded vectors.
+    """Asymmetric search: compares uncompressed queries with decoded codes.
 
     Queries are not encoded. They are compared with the vectors that a linear decoder
-    makes of the codes. The search is exact among these: answers are those of a stable
-    sort of `asymmetric_scores`, on any number of threads.
+    makes of the codes, and answers are those of a stable sort of `asymmetric_scores`,
+    with any number of threads.
 
-    `skhash.HashedNeighbors` makes codes, decoder and such an index in one step. Use
-    this class for codes that you have.
+    Use this class for codes that you already have. `skhash.HashedNeighbors` makes the
+    codes, the decoder and such an index in one step.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        Neighbours that `kneighbors` and `transform` find.
+        Number of neighbours that `kneighbors` and `transform` return by default.
     radius : float, default=1.0
-        The largest distance that `radius_neighbors` finds, inclusive.
+        Default distance for `radius_neighbors`, inclusive.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
-        How vectors are compared. It is fixed in `fit`. With a decoder of rows of unit
-        length, each metric ranks by the cosine of the decoded vectors, which finds
-        most: see the notes of `asymmetric_scores`.
+        How queries and decoded vectors are compared; `fit` fixes it. If the decoder was
+        fitted to vectors of unit length, every metric ranks by the cosine, which finds
+        most neighbours; see the notes of `asymmetric_scores`.
     search_fraction : float, default=1.0
-        Share of the codes that `kneighbors` compares by a decoder of whole bytes; see
-        the notes. 1.0 compares all, and is exact.
+        Share of the codes that `kneighbors` compares with each query. 1.0 compares all
+        codes and is exact. Lower values take effect only with a decoder whose blocks
+        are whole bytes; see the notes.
     packed : bool, default=False
-        Codes are bits 0/1, a column each, or with True packed bytes, as in
-        `HammingNeighbors`.
+        Format of the codes, as in `HammingNeighbors`: bits 0/1, or with True packed
+        bytes.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
 
     Attributes
     ----------
     packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
-        The codes, packed, by position.
+        The packed codes, by position.
     n_samples_fit_ : int
-        The number of positions: of codes, including those removed since the last
-        `compact`.
+        Number of positions in the index: one per code, including codes removed since
+        the last `compact`.
     live_ : ndarray of shape (n_samples_fit_,), bool
-        False for a code that was removed.
+        False at the positions of removed codes, True elsewhere.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
-        The ids; only if they were given.
+        Id of the code at each position. Defined only if ids were given.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
-        The labels; only if they were given.
+        Labels of the code at each position. Defined only if labels were given.
     has_errors_ : bool
-        Whether errors were given.
+        Whether `fit` was given errors.
     nbytes_ : int
-        Bytes of memory.
+        Bytes that the index holds: codes and their columns, the decoder, and structures
+        built for searches. Memory-mapped files are included.
     n_features_in_ : int
-        The number of columns of codes: bits, or bytes with ``packed=True``.
+        Number of columns of the codes: bits, or bytes with ``packed=True``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns; only if the codes had names that are all strings.
+        Names of the columns. Defined only if the codes had column names that are all
+        strings.
 
     See Also
     --------
-    HammingNeighbors : Search with codes as queries.
-    HashedNeighbors : Vectors in, neighbours out.
+    HammingNeighbors : Exact search with codes as queries.
+    HashedNeighbors : Encodes vectors and searches their codes.
     asymmetric_scores : The scores of all codes.
 
     Notes
     -----
-    The index holds a number beside each code, except for inner products of rows of any
-    length: see the notes of `asymmetric_scores`. It takes one byte where the fit of the
-    decoder found that this costs no recall, or else two to four, and a byte more while
-    a code is among the others that decodes to a much longer or shorter vector.
-    If the processor can look up bytes in registers (AVX-512 VBMI, AVX2 and NEON), a
-    search first adds up bounds of 8 bits, for 16 to 64 codes at a time, and then scores
-    only the codes within the bounds.
+    The index stores a number with each code, unless the metric is the inner product and
+    vectors are not of unit length; see the notes of `asymmetric_scores`. The number
+    takes one byte if the fit of the decoder found that this costs no recall, otherwise
+    two to four, and one byte more while some code decodes to a much longer or shorter
+    vector than the others. On processors that can look up bytes in registers (AVX-512
+    VBMI, AVX2 and NEON), a search first adds up 8-bit bounds for 16 to 64 codes at a
+    time, then scores only the codes within the bounds.
 
-    On such processors, use a `search_fraction` below 1 for millions of codes of
-    `skhash.AdditiveQuantizer`, whose first byte says most. A list is the set
-    of codes that have two bytes in common: the first, and the one of the others whose
-    entries in the codebook vary most (inverted multi-index, [1]_). Codes are stored
-    in blocks of 512, sorted by these bytes, and a search compares the blocks of the
-    lists nearest to the query. The first search puts them in this order, and the index
-    then holds 4 bytes for the position of each, or 8 once codes are asked for by
-    position. At least 32,768 codes are compared. All codes are compared for
-    radii, and for filters that leave less than half of all codes, or fewer than
-    `n_neighbors` in the share.
+    On such processors, use a `search_fraction` below 1 for millions of codes from
+    `skhash.AdditiveQuantizer`, whose first byte is the most informative. The search
+    then uses inverted lists. A list is the set of codes that share two bytes: the
+    first, and the one among the others whose codebook entries vary most (an inverted
+    multi-index, [1]_). Codes are stored in blocks of 512, sorted by these two bytes,
+    and a search compares the blocks of the lists nearest to the query. The first search
+    sorts the codes, and the index then holds 4 more bytes per code for its position, or
+    8 once codes are looked up by position. At least 32,768 codes are always compared.
+    All codes are compared for searches by radius, and for filters that leave less than
+    half of the codes, or fewer than `n_neighbors` in the share.
 
     References
     ----------
@@ -132,26 +135,25 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, decoder, errors=None, ids=None) -> Self:
-        """Set the codes to search, replacing any before.
+        """Index codes with their decoder, replacing any earlier codes.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
-            Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+            Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels, for the scorers of `skhash.metrics`.
+            Labels of the codes, for the scorers of `skhash.metrics`.
         decoder : estimator or tuple (codebook, offset)
-            The decoder of the codes: see `asymmetric_scores`.
+            Decoder of the codes; see `asymmetric_scores`.
         errors : array-like of shape (n_samples,), default=None
-            The squared distance between each vector and what its code decodes to, such
-            as `AdditiveQuantizer.reconstruction_error` returns it: a quarter of it is
-            added to the squared distances of the code, as a code that approximates its
-            vector badly looks nearer than the vector is.
-            Where directions are compared, by the cosine or with a decoder of rows of
-            unit length, only an infinite error counts: it marks a vector of zeros,
-            whose direction is unknown whatever its code decodes to.
+            Squared distance of each vector from its decoded code, as returned by
+            `AdditiveQuantizer.reconstruction_error`. A quarter of it is added to
+            squared distances, because a code that approximates its vector badly looks
+            nearer than the vector is. For the cosine, or with a decoder for vectors of
+            unit length, only infinite errors have an effect: they mark zero vectors,
+            which have no direction.
         ids : array-like of shape (n_samples,), default=None
-            Names of the codes, as in `HammingNeighbors.fit`.
+            Unique ids of the codes, as in `HammingNeighbors.fit`.
 
         Returns
         -------
@@ -161,44 +163,46 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         Raises
         ------
         ValueError
-            If the codes hold something else than 0 and 1, or, packed, are not
-            ``uint8``; if they do not fit the decoder.
+            If the codes hold values other than 0 and 1 or, with ``packed=True``, are
+            not ``uint8``, or if they do not fit the decoder.
         """
         return self._take_in(X, y, ids, decoder=decoder, errors=errors)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, decoder=None, errors=None, ids=None) -> Self:
-        """Append codes.
+        """Add codes to the index.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
-            In the format of `fit`.
+            Codes to add, in the format of `fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels, if the codes before have labels, and only then.
+            Labels of the codes; required if and only if `fit` was given labels.
         decoder : estimator or tuple (codebook, offset), default=None
-            For the first call alone: later codes decode as those before.
+            Decoder of the codes. Give it in the first call only; later codes use the
+            same one.
         errors : array-like of shape (n_samples,), default=None
-            Errors, if the codes before have some, and only then.
+            Errors of the codes; required if and only if `fit` was given errors.
         ids : array-like of shape (n_samples,), default=None
-            Ids, if the codes before have ids, and only then.
+            Ids of the codes; required if and only if `fit` was given ids.
 
         Returns
         -------
         self : AsymmetricNeighbors
-            The index with the codes added. If the call fails, the index is as before.
+            The index with the codes added. If the call fails, the index is unchanged.
 
         Raises
         ------
         ValueError
-            As `fit`, or if the codes do not fit those before, or an id is in use.
+            As in `fit`, or if the new codes do not match those in the index, or if an
+            id is already in use.
         """
         if not hasattr(self, "_store"):
             return self.fit(X, y, decoder=decoder, errors=errors, ids=ids)
         if decoder is not None:
             raise ValueError(
-                "decoder is set by fit, or by the first partial_fit, for all "
-                "codes; leave it out here."
+                "decoder is set by fit, or by the first partial_fit, for all codes; "
+                "leave it out here."
             )
         return self._add(X, y, ids, errors=errors)
 
@@ -218,37 +222,36 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Real vectors.
+            Queries, as vectors.
         n_neighbors : int, default=None
-            The default is the parameter.
+            Number of neighbours per query; by default the parameter `n_neighbors`.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         radius : float, default=None
-            Finds only codes within this distance, inclusive, so that there may be fewer
-            than `n_neighbors`. The answer has the form of `radius_neighbors`.
+            Return only codes within this distance, inclusive. There may then be fewer
+            than `n_neighbors`, and the answer has the form of `radius_neighbors`.
         exclude_self : bool, default=False
-            Whether row i of `X` is the vector of the code at position i, for all codes;
-            each is left out of its answer.
+            Set True if row i of `X` is the vector of the code at position i, for all
+            codes. Each code is then left out of the answer to its own vector.
         return_ids : bool, default=False
-            Whether to return ids in place of positions.
+            Whether to return ids instead of positions.
         **filters
             `mask`, `ids` and `exclude`, as in `HammingNeighbors.kneighbors`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), float64
-            Ascending, and as `asymmetric_scores` defines them for each metric:
-            Euclidean distances, negated inner products, or 1 less the cosine. Only if
-            `return_distance`.
+            Distances in ascending order, as defined by `asymmetric_scores`: Euclidean
+            distances, negated inner products, or 1 minus the cosine. Only if
+            `return_distance` is True.
         indices : ndarray of shape (n_queries, n_neighbors), int64
-            Positions of the neighbours among the fitted codes, ordered by (distance,
-            position). With `return_ids`, their ids.
+            Positions of the neighbours, ordered by (distance, position). With
+            `return_ids`, their ids.
 
         Raises
         ------
         ValueError
-            If there are fewer codes to find than `n_neighbors`, and no `radius` is
-            given.
+            If fewer than `n_neighbors` codes can be found and no `radius` is given.
         """
         store = self._fitted_store()
         selected = select(store, **filters)
@@ -278,24 +281,24 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         X, exclude_self
             As in `kneighbors`.
         radius : float, default=None
-            The largest distance, inclusive. The default is the parameter.
+            Largest distance, inclusive; by default the parameter `radius`.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         return_ids, **filters
             As in `kneighbors`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries,) of float64 arrays
-            Ascending. Only if `return_distance`.
+            Distances in ascending order. Only if `return_distance` is True.
         indices : ndarray of shape (n_queries,) of int64 arrays
-            Positions among the fitted codes, ordered by (distance, position). With
+            Positions of the neighbours, ordered by (distance, position). With
             `return_ids`, their ids.
 
         Raises
         ------
         ValueError
-            If the radius is no finite number.
+            If the radius is not a finite number.
 
         Examples
         --------
@@ -319,8 +322,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         """Bytes that the index holds.
 
         They include the codes with their columns and room to grow, the decoder, and
-        what was built for searches and the look-up of ids so far. Memory-mapped files
-        count.
+        whatever has been built so far for searches and for looking up ids.
+        Memory-mapped files are included.
         """
         store = self._fitted_store()
         lists = store.codes_key.get("lists")
@@ -357,7 +360,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             return None
         if not decoder.has_numbers:
             raise ValueError(
-                "errors are for distances and angles; leave them out with "
+                "errors apply to distances and angles only; leave them out with "
                 f"metric={decoder.metric!r}."
             )
         kinds = {"ensure_2d": False, "ensure_all_finite": not decoder.by_angle}
@@ -365,8 +368,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         check_consistent_length(X, errors)
         if errors.ndim != 1 or not errors.min() >= 0:
             raise ValueError(
-                "errors must be squared distances, of shape (n_samples,) and not below "
-                f"0, got shape {errors.shape} and a least of {errors.min()}."
+                "errors must be squared distances, of shape (n_samples,) and at least "
+                f"0, got shape {errors.shape} and a minimum of {errors.min()}."
             )
         return errors if decoder.by_angle else ERROR_WEIGHT * errors
 
@@ -381,7 +384,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         if self.has_errors_ != (errors is not None):
             has = "errors" if self.has_errors_ else "no errors"
             raise ValueError(
-                f"The codes before have {has}; give errors to fit and to every "
+                f"The codes in the index have {has}; give errors to fit and to every "
                 "partial_fit, or to none of them."
             )
         added = self._read_errors(X, errors, self._fitted_store().decoder)
@@ -391,8 +394,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         decoder = store.decoder
         if decoder.metric != self.metric:
             raise ValueError(
-                f"metric={self.metric!r}, but the decoder was set for "
-                f"{decoder.metric!r}; fit again."
+                f"metric={self.metric!r}, but the index was fitted with "
+                f"metric={decoder.metric!r}; set it back, or fit again."
             )
         scorer = self._make_scorer(store)
         if scorer.wants_lists():

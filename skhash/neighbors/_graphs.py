@@ -14,7 +14,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def kneighbors_graph(
         self, X=None, n_neighbors=None, mode="connectivity", **question
     ) -> Any:
-        """Return the nearest neighbours of each query as a sparse matrix.
+        """Return the graph of nearest neighbours as a sparse matrix.
 
         Parameters
         ----------
@@ -23,14 +23,14 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_neighbors : int, default=None
             As in `kneighbors`.
         mode : {"connectivity", "distance"}, default="connectivity"
-            Whether entries are 1, or the distance; 0 too is an explicit entry.
+            Whether entries are 1 or distances. Distances of 0 are stored explicitly.
         **question
             Other parameters of `kneighbors`, such as `mask`.
 
         Returns
         -------
         graph : CSR sparse matrix of shape (n_queries, n_samples), float64
-            The entries of a row are ordered by (distance, position).
+            One row per query, with entries ordered by (distance, position).
         """
         check_graph_question(question)
         distances, positions = self.kneighbors(X, n_neighbors, **question)
@@ -39,7 +39,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def radius_neighbors_graph(
         self, X=None, radius=None, mode="connectivity", **question
     ) -> Any:
-        """Return all neighbours within a radius of each query as a sparse matrix.
+        """Return the graph of all neighbours within a radius as a sparse matrix.
 
         Parameters
         ----------
@@ -55,17 +55,18 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         graph : CSR sparse matrix of shape (n_queries, n_samples), float64
-            The entries of a row are ordered by (distance, position).
+            One row per query, with entries ordered by (distance, position).
         """
         check_graph_question(question)
         distances, positions = self.radius_neighbors(X, radius, **question)
         return as_graph(distances, positions, self._n_features_out, mode)
 
     def transform(self, X) -> Any:
-        """Return the distance graph for estimators with ``metric="precomputed"``.
+        """Return the distance graph, for estimators with ``metric="precomputed"``.
 
-        As `sklearn.neighbors.KNeighborsTransformer` does, it holds one neighbour more
-        than `n_neighbors`, as a fitted code is its own first neighbour.
+        Like that of `sklearn.neighbors.KNeighborsTransformer`, the graph holds one
+        neighbour more than `n_neighbors`, because a fitted code is its own first
+        neighbour.
 
         Parameters
         ----------
@@ -75,12 +76,12 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         graph : CSR sparse matrix of shape (n_queries, n_samples), float64
-            ``n_neighbors + 1`` entries a row, zeros included.
+            One row per query, with ``n_neighbors + 1`` entries, zeros included.
 
         Raises
         ------
         ValueError
-            If there are no more than `n_neighbors` codes.
+            If there are not more than `n_neighbors` codes.
 
         Examples
         --------
@@ -106,7 +107,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 def check_graph_question(question):
     """Raise ``TypeError`` for options of a search that a graph cannot have."""
     for name in question.keys() & {"return_distance", "return_ids"}:
-        raise TypeError(f"A graph holds distances by position; leave {name} out.")
+        raise TypeError(f"A graph holds distances by position; leave out {name}.")
 
 
 def as_graph(distances, positions, n_samples, mode):

@@ -24,17 +24,17 @@ class CodesMixin(GraphMixin):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, ids=None) -> Self:
-        """Set the codes to search, replacing any before.
+        """Index codes, replacing any earlier ones.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
-            Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+            Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels, for `score`.
+            Labels of the codes, for `score`.
         ids : array-like of shape (n_samples,), default=None
-            Names of the codes: integers or strings, no two alike. `remove` and filters
-            use them; without any, they use positions.
+            Unique ids of the codes, integers or strings. `remove` and filters refer to
+            codes by id, or by position if no ids are given.
 
         Returns
         -------
@@ -44,35 +44,38 @@ class CodesMixin(GraphMixin):
         Raises
         ------
         ValueError
-            If the codes hold something else than 0 and 1, or, packed, are not
-            ``uint8``; if `y` or `ids` have another length; if an id occurs twice.
+            If the codes hold values other than 0 and 1 or, with ``packed=True``, are
+            not ``uint8``; if `y` or `ids` have another length; or if an id occurs
+            twice.
         """
         return self._take_in(X, y, ids)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, ids=None) -> Self:
-        """Append codes.
+        """Add codes to the index.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
-            In the format of `fit`.
+            Codes to add, in the format of `fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels of the same type, if the codes before have labels, and only then.
+            Labels of the codes, of the same type; required if and only if `fit` was
+            given labels.
         ids : array-like of shape (n_samples,), default=None
-            Ids, if the codes before have ids, and only then. The id of a code that was
-            removed may be given again.
+            Ids of the codes; required if and only if `fit` was given ids. Ids of
+            removed codes may be used again.
 
         Returns
         -------
         self : object
-            The index with the codes added. If the call fails, the index is as before.
+            The index with the codes added. If the call fails, the index is unchanged.
             Many small additions cost no more than a few large ones.
 
         Raises
         ------
         ValueError
-            As `fit`, or if the codes do not fit those before, or an id is in use.
+            As in `fit`, or if the new codes do not match those in the index, or if an
+            id is already in use.
         """
         if not hasattr(self, "_store"):
             return self.fit(X, y, ids=ids)
@@ -95,40 +98,40 @@ class CodesMixin(GraphMixin):
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features_in_), default=None
-            Queries in the format of `fit`. None asks for the neighbours of each fitted
-            code, itself left out.
+            Queries, in the format of `fit`. None finds the neighbours of each fitted
+            code, excluding the code itself.
         n_neighbors : int, default=None
-            The default is the parameter.
+            Number of neighbours per query; by default the parameter `n_neighbors`.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         radius : int or float, default=None
-            Finds only codes within this distance, inclusive, so that there may be fewer
-            than `n_neighbors`. The answer has the form of `radius_neighbors`.
+            Return only codes within this distance, inclusive. There may then be fewer
+            than `n_neighbors`, and the answer has the form of `radius_neighbors`.
         mask : array-like of shape (n_samples_fit_,), bool, default=None
-            Finds only codes at positions where it is True.
+            Search only codes at positions where the mask is True.
         ids : array-like of shape (n_ids,), default=None
-            Finds only codes with these ids, or at these positions where no ids were
-            given. Those that are not in the index are passed over.
+            Search only codes with these ids, or at these positions if the index has no
+            ids. Ids that are not in the index are ignored.
         exclude : array-like of shape (n_ids,), default=None
-            Finds no codes with these ids, or at these positions. Those that are not in
-            the index are passed over.
+            Leave out codes with these ids, or at these positions if the index has no
+            ids. Ids that are not in the index are ignored.
         return_ids : bool, default=False
-            Whether to return ids in place of positions.
+            Whether to return ids instead of positions.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), int32 or float64
-            Bits that differ, or the Jaccard distance, ascending. Only if
-            `return_distance`.
+            Number of bits that differ, or the Jaccard distance, in ascending order.
+            Only if `return_distance` is True.
         indices : ndarray of shape (n_queries, n_neighbors), int64
-            Positions of the neighbours among the fitted codes, ordered by distance,
-            then position. With `return_ids`, their ids.
+            Positions of the neighbours, ordered by (distance, position). With
+            `return_ids`, their ids.
 
         Raises
         ------
         ValueError
-            If there are fewer codes to find than `n_neighbors` and no `radius` is
-            given, or `X` is None and codes were removed since the last `compact`.
+            If fewer than `n_neighbors` codes can be found and no `radius` is given, or
+            if `X` is None and codes were removed since the last `compact`.
 
         Examples
         --------
@@ -164,24 +167,23 @@ class CodesMixin(GraphMixin):
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features_in_), default=None
-            Queries in the format of `fit`. None asks for the neighbours of each fitted
-            code, itself left out.
+            Queries, in the format of `fit`. None finds the neighbours of each fitted
+            code, excluding the code itself.
         radius : int or float, default=None
-            In the unit of the distances, inclusive. The default is the parameter.
+            Largest distance, inclusive; by default the parameter `radius`.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         mask, ids, exclude, return_ids
             As in `kneighbors`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries,) of int32 or float64 arrays
-            Bits that differ, or the Jaccard distance, ascending. Only if
-            `return_distance`.
+            Number of bits that differ, or the Jaccard distance, in ascending order.
+            Only if `return_distance` is True.
         indices : ndarray of shape (n_queries,) of int64 arrays
-            Positions of the neighbours among the fitted codes, ordered by distance,
-            then position. An empty ball has an empty array. With `return_ids`, their
-            ids.
+            Positions of the neighbours, ordered by (distance, position); an empty array
+            if there are none. With `return_ids`, their ids.
 
         Examples
         --------
@@ -215,76 +217,87 @@ class CodesMixin(GraphMixin):
 
 @with_parameters(kw_only=True)
 class HammingNeighbors(CodesMixin, BaseIndex):
-    """Exact nearest neighbours among binary codes, by Hamming distance.
+    """Exact nearest-neighbour search of binary codes by Hamming distance.
 
-    Answers are ordered by (distance, position): of two codes that are equally near, the
-    one that was added first comes first. That holds for every algorithm, device and
-    number of threads, so that the same question always has the same answer.
+    Answers are ordered by (distance, position): among equally near codes, the one added
+    first comes first. This holds for every algorithm, device and number of threads, so
+    the same query always has the same answer.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        Neighbours that `kneighbors` and `transform` find.
+        Number of neighbours that `kneighbors` and `transform` return by default.
     radius : int, default=2
-        Distance, inclusive, up to which `radius_neighbors` finds neighbours.
+        Default distance for `radius_neighbors`, inclusive.
     algorithm : {"auto", "brute", "multi_index", "pruned"}, default="auto"
-        All are exact, with the same answers. "brute" compares each query with all
-        codes. "multi_index" looks codes up by parts of their bits (Norouzi et al.,
-        2012) if that is faster: for small radii and near neighbours. "pruned" keeps
-        codes in clusters, and compares only codes that the triangle inequality does not
-        exclude. "auto" begins with brute force. It makes tables for radii of few bits
-        and for very near neighbours, from 32,768 codes on, and clusters for wider radii
-        and for up to 100 neighbours, from 524,288 codes on. It makes each if it is
-        expected to be faster, as soon as the queries so far would have repaid the time
-        to build it. Call `prepare` if you know how many queries will follow.
+        How to search. Every option is exact and gives the same answers; they differ in
+        speed and memory.
+
+        - "auto" starts with brute force and switches to tables or clusters once the
+          queries so far would have repaid the time to build them. With at least 32,768
+          codes it considers tables, for radii of a few bits and for very near
+          neighbours; with at least 524,288 codes also clusters, for wider radii and for
+          up to 100 neighbours. Call `prepare` to build them in advance.
+        - "brute" compares each query with all codes.
+        - "multi_index" looks codes up in tables, by parts of their bits (Norouzi et
+          al., 2012). This is fast for small radii and near neighbours; where it would
+          be slower than brute force, queries are compared with all codes.
+        - "pruned" keeps codes in clusters and skips those that the triangle inequality
+          excludes.
     packed : bool, default=False
-        Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
-        bits a column, as `transform_packed` and `pack_bits` give). It is never guessed.
+        Format of the codes. False is bits 0/1, one per column. True is packed bytes
+        (``uint8``, eight bits per column), as returned by `transform_packed` and
+        `pack_bits`. The format is never guessed.
     n_jobs : int, default=None
-        Threads. None uses all available cores, or 1 inside a joblib worker, and
-        follows ``joblib.parallel_config(n_jobs=...)``; -1 uses all.
+        Number of threads. None uses all available cores, or 1 inside a joblib worker,
+        and follows ``joblib.parallel_config(n_jobs=...)``. -1 uses all cores.
     device : str, default="cpu"
-        "cpu" searches without torch. "cuda", "cuda:1", "mps" search on that device with
-        torch, or on the CPU if it is not available any more. "auto" uses an accelerator
-        if torch is already imported and finds one.
+        Where to search.
+
+        - "cpu" searches without torch.
+        - "cuda", "cuda:1" and "mps" search on that device with torch, or on the CPU if
+          the device is no longer available.
+        - "auto" uses an accelerator if torch is already imported and finds one.
 
     Attributes
     ----------
     packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
-        The codes, packed, by position. With ``packed=True`` it may be the array that
-        was passed to `fit`, uncopied: do not change it.
+        The packed codes, by position. With ``packed=True`` this may be the array that
+        was passed to `fit`, not a copy: do not change it.
     n_samples_fit_ : int
-        The number of positions: of codes, including those removed since the last
-        `compact`.
+        Number of positions in the index: one per code, including codes removed since
+        the last `compact`.
     live_ : ndarray of shape (n_samples_fit_,), bool
-        False for a code that was removed.
+        False at the positions of removed codes, True elsewhere.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
-        The ids; only if they were given.
+        Id of the code at each position. Defined only if ids were given.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
-        The labels; only if they were given.
+        Labels of the code at each position. Defined only if labels were given.
     n_features_in_ : int
-        The number of columns of codes: bits, or bytes with ``packed=True``.
+        Number of columns of the codes: bits, or bytes with ``packed=True``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns; only if the codes had names that are all strings.
+        Names of the columns. Defined only if the codes had column names that are all
+        strings.
 
     See Also
     --------
-    sklearn.neighbors.NearestNeighbors : Other metrics, approximate for none.
-    sklearn.neighbors.KNeighborsTransformer : What `transform` does, for real vectors.
+    sklearn.neighbors.NearestNeighbors : Exact search on vectors, with many metrics.
+    sklearn.neighbors.KNeighborsTransformer : The same `transform`, for real vectors.
 
     Notes
     -----
-    A search takes at most the time of comparing all pairs. Memory holds the codes, the
-    answer, and at most tens of megabytes a thread. The tables of "multi_index" need up
-    to 8 bytes for each code and part: a code of 64 bits is cut into 4 parts, from 2^22
-    codes on into 3. "pruned" holds a second copy of the codes, and 4 to 6 bytes a code
-    more. After a change of the codes, both are made again when needed; "auto" makes
-    neither if it would need more than half of the free memory. Clusters are saved
-    with the index, in the same size. The first search in a fresh installation compiles
-    the kernels for some seconds and keeps them on disk.
+    A search takes at most as long as comparing all pairs. Its memory is the codes, the
+    answer, and at most tens of megabytes per thread. The tables of "multi_index" need
+    up to 8 bytes per code and part: a code of 64 bits has 4 parts, or 3 if there are at
+    least 2^22 codes. "pruned" holds a second copy of the codes and 4 to 6 more bytes
+    per code. When the codes change, tables and clusters are rebuilt when they are next
+    needed. "auto" builds neither if it would take more than half of the free memory.
+    Clusters are saved with the index, at the same size. The first search after
+    installation compiles the kernels, which takes some seconds, and caches them on
+    disk.
 
-    The order of equally near codes is fixed so that answers repeat. Metrics in
-    `skhash.metrics` take the expectation over it instead.
+    Searches order ties by position, so that answers are reproducible. The metrics of
+    `skhash.metrics` take the expectation over the order of ties instead.
 
     Examples
     --------
@@ -307,33 +320,32 @@ class HammingNeighbors(CodesMixin, BaseIndex):
     device: str = "cpu"
 
     def prepare(self, expected_queries, *, n_neighbors=None, radius=None) -> Self:
-        """Build now the tables or clusters that these queries would repay.
+        """Build tables or clusters now, if the expected queries repay their cost.
 
-        With "auto", they would otherwise be made only after enough queries. This makes
-        them at once if the expected queries, taken to be as near to the codes as codes
-        are to each other, cost less with them. Answers stay the same. Call it again
-        after a change of the codes.
+        Otherwise they are built only after enough queries have been asked. The estimate
+        assumes that queries are about as near to the codes as the codes are to each
+        other. Answers do not change. Call it again after adding or removing codes.
 
         Parameters
         ----------
         expected_queries : int
-            How many queries will be asked.
+            Number of queries that you expect.
         n_neighbors : int, default=None
-            For how many neighbours `kneighbors` will be asked; the default is the
-            parameter.
+            Number of neighbours that `kneighbors` will be asked for; by default the
+            parameter `n_neighbors`.
         radius : int, default=None
-            The radius for which `radius_neighbors` will be asked instead.
+            Radius that `radius_neighbors` will be asked for, instead of neighbours.
 
         Returns
         -------
         self : HammingNeighbors
-            The index. With a device other than the CPU, where nothing is made, and for
-            few codes it is as it was.
+            The index. Nothing is built for few codes, or on a device other than the
+            CPU.
 
         Raises
         ------
         ValueError
-            If a number is no integer of at least 0.
+            If a number is not an integer of at least 0.
 
         Examples
         --------
@@ -360,19 +372,20 @@ class HammingNeighbors(CodesMixin, BaseIndex):
         return self
 
     def score(self, X, y) -> float:
-        """Return the mean average precision of the ranking of the fitted codes.
+        """Return the mean average precision of ranking the fitted codes, given labels.
 
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
+            Queries, in the format of `fit`.
         y : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Their labels. A fitted code that shares one is relevant.
+            Labels of the queries. A fitted code is relevant if it shares a label with
+            the query.
 
         Returns
         -------
         score : float
-            In expectation over the order of equally near codes: see
+            Mean average precision, in expectation over the order of ties; see
             `skhash.metrics.mean_average_precision_score`.
 
         Raises

@@ -53,45 +53,54 @@ from skhash.utils.steps import steps_of
 
 @with_parameters(kw_only=True)
 class HashedNeighbors(GraphMixin, BaseEstimator):
-    """Nearest neighbours of vectors, kept in a few bytes each.
+    """Nearest-neighbour search on vectors that are compressed to a few bytes each.
 
-    A quantizer or an encoder makes a code of each vector, and an index searches the
-    codes. ``HashedNeighbors(8)`` keeps eight bytes a vector, and compares queries with
-    the vectors that the codes decode to. With `rerank`, the nearest of these are
-    compared by the vectors themselves.
+    A quantizer or an encoder turns each vector into a code, and an index searches the
+    codes. ``HashedNeighbors(8)`` stores eight bytes per vector and compares queries
+    with the vectors that the codes decode to. With `rerank`, the best candidates are
+    then compared by their original vectors.
 
     Parameters
     ----------
     encoder : int or estimator, default=8
-        A number of bytes, of a `skhash.AdditiveQuantizer`. Or a quantizer; or an
-        encoder, such as `ITQHash`, with `transform` to bits 0/1 or `transform_packed`;
-        or a Pipeline that ends in one. An estimator is cloned and fitted, even if it is
-        fitted already. To use a fitted one, wrap it in
-        `sklearn.frozen.FrozenEstimator`.
+        What makes the codes. Estimators are cloned and refitted; to use one that is
+        already fitted, wrap it in `sklearn.frozen.FrozenEstimator`.
+
+        - an integer: a `skhash.AdditiveQuantizer` with this many bytes per vector;
+        - a quantizer, for codes that are compared by decoding;
+        - an encoder such as `ITQHash`, with `transform` to bits 0/1 or
+          `transform_packed`, for codes that are compared by Hamming distance;
+        - a Pipeline that ends in a quantizer or an encoder.
     n_neighbors : int, default=5
-        Neighbours that `kneighbors` and `transform` find.
+        Number of neighbours that `kneighbors` and `transform` return by default.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
-        How vectors are compared. With "cosine", rows and queries are scaled to unit
-        length before they are encoded. Codes of bits are compared by Hamming distance
-        all the same.
+        How vectors are compared. With "cosine", vectors and queries are scaled to unit
+        length before they are encoded. Hamming distances between codes do not depend
+        on `metric`.
     rerank : int, default=None
-        How many of the nearest codes are compared by their vectors, for each query. It
-        needs `vectors`.
+        Number of candidates to re-rank by their original vectors, for each query. It
+        requires `vectors`. With None, the codes alone decide.
     vectors : bool or path-like, default=None
-        The vectors that `rerank` compares. True keeps a copy of `X`, in memory and in
-        the saved search; a memory map stays on disk. A path names your own file of the
-        rows of `X`, ``.npy`` or another that `skhash.datasets.open_vectors` maps, but
-        for HDF5. It is read in place, and never copied.
+        The original vectors, for `rerank`.
+
+        - True keeps a copy of `X` in memory and in the saved search; a memory map is
+          not copied into memory.
+        - A path names your own file with exactly the rows of `X`: ``.npy``, or another
+          format that `skhash.datasets.open_vectors` maps, except HDF5. The file is read
+          in place and never copied.
     index : HammingNeighbors or AsymmetricNeighbors, default=None
-        It is cloned, and always holds packed codes. None stands for
-        ``AsymmetricNeighbors()`` with a quantizer, and for ``HammingNeighbors()`` with
-        an encoder. ``AsymmetricNeighbors()`` with an encoder compares uncompressed
-        queries with its codes, by a `skhash.quantization.LinearDecoder` that is fitted
-        to these.
+        The index to search with. It is cloned, and holds packed codes whatever its
+        parameter `packed` says.
+
+        - None is ``AsymmetricNeighbors()`` for a quantizer and ``HammingNeighbors()``
+          for an encoder.
+        - ``AsymmetricNeighbors()`` with an encoder compares uncompressed queries with
+          the encoder's codes, using a `skhash.quantization.LinearDecoder` that `fit`
+          fits to these codes.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
     verbose : bool, default=False
-        Whether `fit` prints its steps, with the time that has passed.
+        Whether `fit` prints its steps and the time elapsed.
 
     Attributes
     ----------
@@ -100,31 +109,32 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     index_ : HammingNeighbors or AsymmetricNeighbors
         The fitted index.
     decoder_ : LinearDecoder
-        The decoder of the codes; only with an encoder and an `AsymmetricNeighbors`.
+        The decoder of the codes. Defined only for an encoder with an
+        `AsymmetricNeighbors` index.
     n_samples_fit_ : int
-        The number of positions: of vectors, including those removed since the last
-        `compact`.
+        Number of positions in the index: one per vector, including vectors removed
+        since the last `compact`.
     live_ : ndarray of shape (n_samples_fit_,), bool
-        False for a vector that was removed.
+        False at the positions of removed vectors, True elsewhere.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
-        The ids; only if they were given.
+        Id of the vector at each position. Defined only if ids were given.
     nbytes_ : int
-        Bytes of the index: of the codes with all that is kept beside them, the decoder,
-        and kept vectors. Memory-mapped files count.
+        Bytes that the index holds: codes and the numbers stored with them, the
+        decoder, and kept vectors. Memory-mapped files are included.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    skhash.AdditiveQuantizer : Codes of so many bytes.
-    HammingNeighbors, AsymmetricNeighbors : Search among codes from any source.
-    sklearn.neighbors.NearestNeighbors : Exact search by vectors.
+    skhash.AdditiveQuantizer : The quantizer that makes the codes by default.
+    HammingNeighbors, AsymmetricNeighbors : Search of codes from any source.
+    sklearn.neighbors.NearestNeighbors : Exact search on the original vectors.
 
     Examples
     --------
-    Four bytes a vector:
+    Four bytes per vector:
 
     >>> from skhash import HashedNeighbors
     >>> from skhash.datasets import load_digits_retrieval
@@ -134,12 +144,12 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     >>> positions.shape
     (297, 10)
 
-    The 100 nearest of these, by their vectors, whose distances are exact:
+    Re-rank 100 candidates by their vectors, which gives exact distances:
 
     >>> search = HashedNeighbors(4, rerank=100, vectors=True).fit(data.database)
     >>> distances, positions = search.kneighbors(data.query, 10)
 
-    Bits, by Hamming distance, of an encoder that is fitted to other rows:
+    Bits compared by Hamming distance, from an encoder fitted on other rows:
 
     >>> from sklearn.frozen import FrozenEstimator
     >>> from skhash import ITQHash
@@ -168,33 +178,33 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, ids=None, **fit_params) -> Self:
-        """Fit the encoder, and index the codes of the same rows.
+        """Fit the encoder to the vectors, and index their codes.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Vectors.
+            Vectors to index.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels, for the encoder and the index.
+            Labels of the vectors, for the encoder and for `score`.
         ids : array-like of shape (n_samples,), default=None
-            Names of the vectors, as in `HammingNeighbors.fit`. An encoder that accepts
-            `pairs` gets them too.
+            Unique ids of the vectors, as in `HammingNeighbors.fit`. If `pairs` are
+            given, the encoder gets the ids too.
         **fit_params
-            Other parameters of the encoder's `fit`, such as `pairs` and `pair_labels`.
-            With metadata routing enabled, those that it requests.
+            Other parameters of the encoder's `fit`, such as `pairs` and `pair_labels`;
+            with metadata routing enabled, those that the encoder requests.
 
         Returns
         -------
         self : HashedNeighbors
-            The fitted search. If the call fails, it is as before.
+            The fitted search. If the call fails, the search is left as it was.
 
         Raises
         ------
         ValueError
-            If encoder or index refuse what they are given; if one of `rerank` and
-            `vectors` is given without the other; if the file of vectors has other rows.
+            If the encoder or the index rejects its input, if only one of `rerank` and
+            `vectors` is given, or if the file of vectors holds other rows than `X`.
         """
         validate_data(self, X, skip_check_array=True)
         self._check_options()
@@ -218,61 +228,63 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return self
 
     def partial_fit(self, X, y=None, *, ids=None) -> Self:
-        """Append vectors; the encoder stays as it is.
+        """Add vectors to the index without refitting the encoder.
+
+        The first call is the same as `fit`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Vectors.
+            Vectors to add.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Labels, if the vectors before have labels, and only then.
+            Labels of the vectors; required if and only if `fit` was given labels.
         ids : array-like of shape (n_samples,), default=None
-            Names, if the vectors before have names, and only then.
+            Ids of the vectors; required if and only if `fit` was given ids.
 
         Returns
         -------
         self : HashedNeighbors
-            The search with the vectors added. The first call is `fit`.
+            The search with the vectors added.
         """
         if not hasattr(self, "index_"):
             return self.fit(X, y, ids=ids)
         return self._add(X, y, ids)
 
     def replace(self, X, y=None, *, ids) -> Self:
-        """Replace the vectors with these ids by others, in one step.
+        """Replace the vectors that have the given ids, in one step.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The new vectors.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Their labels, if the vectors have labels, and only then.
+            Labels of the new vectors; required if and only if `fit` was given labels.
         ids : array-like of shape (n_samples,)
-            The ids of the vectors to replace, which the new ones keep.
+            Ids of the vectors to replace. The new vectors get the same ids.
 
         Returns
         -------
         self : HashedNeighbors
-            The search with these vectors replaced, as by `HammingNeighbors.replace`.
+            The search with the vectors replaced; see `HammingNeighbors.replace`.
 
         Raises
         ------
         ValueError
-            If the search has no ids, or one of `ids` is not in it or occurs twice. Then
-            none is replaced.
+            If the search has no ids, or one of `ids` is unknown or occurs twice. No
+            vector is replaced then.
         """
         check_is_fitted(self)
         return self._add(X, y, ids, replaces=True)
 
     def remove(self, ids) -> Self:
-        """Remove vectors: no search finds them any more.
+        """Remove vectors, so that no search finds them any more.
 
-        The positions of the other vectors stay as they are, until `compact`.
+        The other vectors keep their positions until `compact` is called.
 
         Parameters
         ----------
         ids : array-like of shape (n_ids,)
-            Ids of the vectors, or their positions where no ids were given.
+            Ids of the vectors to remove, or their positions if the search has no ids.
 
         Returns
         -------
@@ -282,19 +294,19 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If one is not in the index. Then none is removed.
+            If one of them is not in the index. No vector is removed then.
         """
         check_is_fitted(self)
         self.index_.remove(ids)
         return self
 
     def compact(self) -> Self:
-        """Free the memory of removed vectors; the others move up to fill the gaps.
+        """Free the memory of removed vectors, and renumber the positions of the others.
 
         Returns
         -------
         self : HashedNeighbors
-            The search, whose answers are the same but for the positions.
+            The search. It finds the same vectors in the same order, at new positions.
         """
         check_is_fitted(self)
         self.index_.compact()
@@ -308,80 +320,85 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
-            Vectors. None asks for the neighbours of each fitted vector, itself left
-            out; except where codes are decoded and no `vectors` are kept: pass them
-            once more, with ``exclude_self=True``.
+            Queries. None finds the neighbours of each fitted vector, excluding the
+            vector itself. If codes are decoded and no `vectors` are kept, None is not
+            possible: pass the fitted vectors with ``exclude_self=True`` instead.
         n_neighbors : int, default=None
-            The default is the parameter.
+            Number of neighbours per query; by default the parameter `n_neighbors`.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         **question
-            `exclude_self`, whether row i of `X` is the fitted vector at position i, for
-            all of them, and each is left out of its answer; `radius`, `mask`, `ids`,
-            `exclude` and `return_ids`, as in `HammingNeighbors.kneighbors`. A `radius`
-            limits the distances that are returned.
+            Further options:
+
+            - ``exclude_self=True``: `X` holds the fitted vectors, in order, and each is
+              left out of the answer to itself;
+            - `radius`: return only neighbours within this distance;
+            - `mask`, `ids`, `exclude` and `return_ids`: see
+              `HammingNeighbors.kneighbors`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            Distances by `metric`, from decoded codes or, with `rerank`, from vectors:
-            Euclidean, 1 less the cosine, or minus the inner product. Of bits, Hamming
-            distances. Only if `return_distance`.
+            Distances to the decoded codes or, with `rerank`, to the original vectors:
+            Euclidean distances, 1 minus the cosine, or minus the inner product. For
+            bits without `rerank`, Hamming distances. Only if `return_distance` is True.
         indices : ndarray of shape (n_queries, n_neighbors), int64
-            Positions among the fitted vectors, ordered by (distance, position). With
+            Positions of the neighbours, ordered by (distance, position). With
             `return_ids`, their ids.
 
         Raises
         ------
         ValueError
-            If there are fewer vectors to find than `n_neighbors`, and no `radius` is
-            given.
+            If fewer than `n_neighbors` vectors can be found and no `radius` is given.
         """
         return self._find("nearest", X, n_neighbors, return_distance, **question)
 
     def radius_neighbors(
         self, X=None, radius=None, return_distance=True, **question
     ) -> Any:
-        """Find all vectors within a radius of each query.
+        """Find all vectors within a distance of each query.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features), default=None
-            As in `kneighbors`.
+            Queries, as in `kneighbors`.
         radius : int or float, default=None
-            The largest distance, inclusive, as `kneighbors` returns it. The default is
-            the one of the index. With `rerank`, only so many codes are looked at.
+            Largest distance, inclusive, in the units that `kneighbors` returns; by
+            default the radius of the index. With `rerank`, only that many candidates
+            are compared, so there are never more neighbours than that.
         return_distance : bool, default=True
-            Whether to return the distances too.
+            Whether to return distances as well as positions.
         **question
-            As in `kneighbors`, but for its `radius`.
+            The options of `kneighbors`, except `radius`.
 
         Returns
         -------
         distances : ndarray of shape (n_queries,) of arrays
-            Those of `kneighbors`, ascending. Only if `return_distance`.
+            Distances as in `kneighbors`, ascending. Only if `return_distance` is True.
         indices : ndarray of shape (n_queries,) of int64 arrays
-            Positions among the fitted vectors, ordered by (distance, position).
+            Positions of the neighbours, ordered by (distance, position).
         """
         return self._find("within", X, radius, return_distance, **question)
 
     @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
     def score(self, X, y):
-        """Return the mean average precision of what the search finds.
+        """Return the mean average precision of the search, given labels.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Vectors.
+            Queries.
         y : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Their labels. A fitted vector that shares one is relevant.
+            Labels of the queries. A fitted vector is relevant if it shares a label with
+            the query.
 
         Returns
         -------
         score : float
-            That of the ranking of all fitted vectors, or with `rerank` of so many, as
-            `kneighbors` orders them; by Hamming distance in expectation over the order
-            of equally near codes. See `skhash.metrics.mean_average_precision_score`.
+            Mean average precision of the ranking that `kneighbors` returns, over all
+            fitted vectors or, with `rerank`, over that many. For Hamming distances it
+            is the expectation over the order of ties; see
+            `skhash.metrics.mean_average_precision_score`.
 
         Raises
         ------
@@ -395,81 +412,82 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     @property
     def n_samples_fit_(self) -> int:
-        """The number of positions."""
+        """Number of positions, including those of removed vectors."""
         return self.index_.n_samples_fit_
 
     @property
     def live_(self) -> np.ndarray:
-        """Whether the vector at each position was not removed."""
+        """False at the positions of removed vectors, True elsewhere."""
         return self.index_.live_
 
     @property
     def ids_(self) -> np.ndarray:
-        """The ids by position, where they were given."""
+        """Id of the vector at each position, if ids were given."""
         return self.index_.ids_
 
     @property
     def nbytes_(self) -> int:
-        """Bytes of the index and of kept vectors."""
+        """Bytes that the index holds, including kept vectors."""
         return self.index_.nbytes_
 
     def save(self, path) -> None:
-        """Write the search to a directory, in a file of JSON and safetensors.
+        """Save the search to a directory, as safetensors and JSON.
 
-        The file is data only: loading it runs no code. A search that was there
-        before is replaced at once, or not at all if writing fails or the process is
-        killed.
+        The file holds data only: loading it runs no code. A search that is already
+        there is replaced atomically: if writing fails or the process is killed, the old
+        one stays.
 
         Parameters
         ----------
         path : path-like
-            A directory; made if it is missing.
+            Directory to write to. It is created if it does not exist.
 
         Raises
         ------
         FileExistsError
             If `path` is a file, or a directory with other content.
         TypeError
-            If encoder, index or decoder are none that skhash can save, such as a
-            Pipeline. Then nothing is written.
+            If skhash cannot save the encoder, the index or the decoder, for example a
+            Pipeline. Nothing is written then.
         ValueError
             If labels are neither numbers nor strings.
 
         Notes
         -----
-        As in every ``save``, parameters that are not plain data are left out with a
-        warning.
+        Parameters that are not plain data are left out with a warning, as in every
+        ``save``.
         """
         check_is_fitted(self)
         save_estimator(self, path)
 
     @classmethod
     def load(cls, path, *, mmap=False, verify=True) -> Self:
-        """Load a search that `save` wrote.
+        """Load a search that was saved with `save`.
 
         Parameters
         ----------
         path : path-like
-            The directory that was given to `save`.
+            Directory that `save` wrote.
         mmap : bool, default=False
-            Whether to map the arrays of the index into memory instead of reading them,
-            as `HammingNeighbors.load` does. Encoder and decoder are read.
+            Whether to memory-map the arrays of the index instead of reading them, as in
+            `HammingNeighbors.load`. The encoder and the decoder are always read.
         verify : bool, default=True
-            Whether to compare the content of the index with its checksums; with
-            `mmap`, before the first answer. All else is always checked.
+            Whether to verify the checksums of the index: at once, or with `mmap` before
+            the first answer. Everything else is always verified.
 
         Returns
         -------
         search : HashedNeighbors
-            The search that was saved. Its parameters are estimators that are not
-            fitted, but for a FrozenEstimator.
+            The saved search. Estimators among its parameters are not fitted, unless
+            they are wrapped in a FrozenEstimator.
 
         Raises
         ------
         FileNotFoundError
-            If `path` holds nothing that was saved, or the file of vectors is gone.
+            If `path` holds no saved search, or the file of vectors is missing.
         ValueError
-            If a file is damaged, changed, a link, or was written by another version.
+            If a file is damaged, was changed, is a link, or was written by an
+            incompatible version of skhash.
 
         Examples
         --------
@@ -494,6 +512,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Returns
         -------
         routing : MetadataRouter
+            Routing of the parameters of `fit`.
         """
         encoder = MethodMapping().add(caller="fit", callee="fit")
         return (
@@ -552,8 +571,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         store = index._store
         if not store.has("vectors"):
             raise ValueError(
-                f"rerank={self.rerank} compares vectors, and the search was fitted "
-                "without; fit it with vectors=True, or with the path of a file."
+                f"rerank={self.rerank} needs the original vectors, and the search was "
+                "fitted without them; fit it with vectors=True, or the path of a file."
             )
         if X is None:
             X, exclude_self = self._own_vectors(store), True
@@ -620,8 +639,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Return all fitted vectors, as queries; they may be in a file."""
         if not store.has("vectors"):
             raise ValueError(
-                "X=None asks for the neighbours of the fitted vectors, and they are "
-                "not kept; pass them, kneighbors(X, exclude_self=True)."
+                "X=None asks for the neighbours of the fitted vectors, which were not "
+                "kept; pass them again: kneighbors(X, exclude_self=True)."
             )
         store.check_all_live()
         return store["vectors"]
@@ -634,21 +653,21 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if self.encoder_.n_features_in_ != self.n_features_in_:
             raise ValueError(f"encoder_ is not for {self.n_features_in_} columns.")
         if self.rerank is not None and not self._has_vectors:
-            raise ValueError("It has no vectors, which rerank needs.")
+            raise ValueError(f"rerank={self.rerank} needs vectors, but none are saved.")
 
     def _check_options(self):
         """Raise ``ValueError`` for parameters that do not go together."""
         if (self.rerank is None) == bool(self.vectors):
             raise ValueError(
-                f"rerank={self.rerank!r} and vectors={self.vectors!r}: how many codes "
-                "are compared by their vectors, and these, are given together. Set "
-                "vectors=True, or to the path of a file of X, or leave out both."
+                f"rerank={self.rerank!r} and vectors={self.vectors!r} do not go "
+                "together: re-ranking needs the number of candidates and the vectors. "
+                "Set both, vectors to True or to the path of a file of X, or neither."
             )
         own = getattr(self.index, "metric", "euclidean")
         if own not in ("euclidean", self.metric):
             raise ValueError(
                 f"The index has metric={own!r}, and the search {self.metric!r}; set "
-                f"HashedNeighbors(metric={own!r}), which sets that of the index."
+                f"HashedNeighbors(metric={own!r}), which sets that of the index too."
             )
 
     def _new_encoder(self):
@@ -671,9 +690,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             return index.set_params(metric=self.metric)
         if quantizer_of(self.encoder_) is not None:
             raise ValueError(
-                f"The codes of a quantizer have no Hamming distances, which "
-                f"{type(index).__name__} compares; leave out the index, or use an "
-                "encoder of bits."
+                f"{type(index).__name__} compares Hamming distances, but a quantizer's "
+                "codes have no Hamming distances that mean anything; leave out the "
+                "index, or use an encoder of bits such as ITQHash."
             )
         return index
 
@@ -727,14 +746,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         kept, n = KeptFile(self.vectors), np.shape(X)[0]
         if len(kept) != n:
             raise ValueError(
-                f"{self.vectors} has {len(kept)} rows, and X {n}. vectors names a file "
-                "of the rows to fit: np.save(path, X)."
+                f"{self.vectors} has {len(kept)} rows, but X has {n}; vectors names a "
+                "file with exactly the rows of X, such as np.save(path, X) writes."
             )
         for rows in row_chunks(n, 16 * kept.shape[1]):
             if not are_same(kept.array[rows], check_array(as_rows(X, rows))):
                 raise ValueError(
                     f"{self.vectors} holds other rows than X, in rows {rows.start} to "
-                    f"{rows.stop - 1}."
+                    f"{rows.stop - 1}; write it with np.save(path, X)."
                 )
         return kept.summed()
 

@@ -60,8 +60,8 @@ class BaseIndex(BaseEstimator):
         store = self._fitted_store()
         if replaces and (ids is None or store["ids"] is None):
             raise ValueError(
-                "replace finds codes by their ids: give ids here, and to fit and every "
-                "partial_fit before."
+                "replace finds codes by their ids; pass ids here, and to fit and every "
+                "partial_fit."
             )
         packed = self._read_more_codes(X, store)
         columns = {"y": read_labels(X, y), "ids": read_ids(ids, X), "vectors": vectors}
@@ -79,50 +79,50 @@ class BaseIndex(BaseEstimator):
 
     @property
     def packed_codes_(self) -> np.ndarray:
-        """The codes, packed, by position."""
+        """The packed codes, by position."""
         return self._store.packed
 
     @property
     def n_samples_fit_(self) -> int:
-        """The number of positions."""
+        """Number of positions, including those of removed codes."""
         return self._store.n
 
     @property
     def live_(self) -> np.ndarray:
-        """Whether the code at each position was not removed."""
+        """False at the positions of removed codes, True elsewhere."""
         live = self._store["live"]
         return np.ones(self._store.n, dtype=bool) if live is None else live
 
     @property
     def ids_(self) -> np.ndarray:
-        """The ids by position, where they were given."""
+        """Id of the code at each position, if ids were given."""
         return self._column("ids")
 
     @property
     def y_(self) -> np.ndarray:
-        """The labels by position, where they were given."""
+        """Labels of the code at each position, if labels were given."""
         return self._column("y")
 
     def remove(self, ids) -> Self:
-        """Remove codes: no search finds them any more.
+        """Remove codes, so that no search finds them any more.
 
-        The positions of the other codes stay as they are, until `compact`.
+        The other codes keep their positions until `compact` is called.
 
         Parameters
         ----------
         ids : array-like of shape (n_ids,)
-            Ids of the codes, or their positions where no ids were given.
+            Ids of the codes to remove, or their positions if the index has no ids.
 
         Returns
         -------
         self : object
-            The index without these codes. The call uses a byte a position, and copies
-            no codes.
+            The index without these codes. The call needs one byte per position, and
+            copies no codes.
 
         Raises
         ------
         ValueError
-            If one is not in the index. Then none is removed.
+            If one of them is not in the index. No code is removed then.
 
         Examples
         --------
@@ -139,33 +139,33 @@ class BaseIndex(BaseEstimator):
         return self
 
     def replace(self, X, y=None, *, ids, **columns) -> Self:
-        """Replace the codes with these ids by others, in one step.
+        """Replace the codes that have the given ids, in one step.
 
-        Another thread finds the codes from before or the new ones, and never neither.
-        The new codes take positions behind all others, as if the ones before had been
-        removed and the new ones added.
+        Searches in other threads find either the old codes or the new ones, never
+        neither. The new codes get positions after all others, as if the old codes had
+        been removed and the new ones added.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_bits) or (n_samples, n_bytes)
             The new codes, in the format of `fit`.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Their labels, if the codes have labels, and only then.
+            Labels of the new codes; required if and only if `fit` was given labels.
         ids : array-like of shape (n_samples,)
-            The ids of the codes to replace, which the new ones keep.
+            Ids of the codes to replace. The new codes get the same ids.
         **columns
             `errors`, as in `AsymmetricNeighbors.partial_fit`.
 
         Returns
         -------
         self : object
-            The index with these codes replaced.
+            The index with the codes replaced.
 
         Raises
         ------
         ValueError
-            If the index has no ids, or one of `ids` is not in it or occurs twice, or
-            the codes do not fit those before. Then none is replaced.
+            If the index has no ids, if one of `ids` is unknown or occurs twice, or if
+            the new codes do not match those in the index. No code is replaced then.
 
         Examples
         --------
@@ -178,15 +178,15 @@ class BaseIndex(BaseEstimator):
         return self._add(X, y, ids, replaces=True, **columns)
 
     def compact(self) -> Self:
-        """Free the memory of removed codes; the others move up to fill the gaps.
+        """Free the memory of removed codes, and renumber the positions of the others.
 
-        Ids stay as they are. The order of the codes does too, so that searches find the
-        same codes in the same order as before, at new positions.
+        Ids and the order of the codes do not change, so searches find the same codes in
+        the same order, at new positions.
 
         Returns
         -------
         self : object
-            The index as if the removed codes had never been added.
+            The index, as if the removed codes had never been added.
 
         Examples
         --------
@@ -202,60 +202,61 @@ class BaseIndex(BaseEstimator):
         return self
 
     def save(self, path) -> None:
-        """Write the index to a directory, in a file of JSON and safetensors.
+        """Save the index to a directory, as safetensors and JSON.
 
-        The file is data only: loading it runs no code. An index that was there
-        before is replaced at once, or not at all if writing fails or the process is
-        killed. Clusters that were made are written too.
+        The file holds data only: loading it runs no code. An index that is already
+        there is replaced atomically: if writing fails or the process is killed, the old
+        one stays. Clusters that have been built are saved too.
 
         Parameters
         ----------
         path : path-like
-            A directory; made if it is missing.
+            Directory to write to. It is created if it does not exist.
 
         Raises
         ------
         FileExistsError
             If `path` is a file, or a directory with other content.
         ValueError
-            If labels are neither numbers nor strings, or `fit` would refuse a
-            parameter.
+            If labels are neither numbers nor strings, or if a parameter is not valid.
         """
         self._fitted_store()
         save_estimator(self, path)
 
     @classmethod
     def load(cls, path, *, mmap=False, verify=True) -> Self:
-        """Load an index that `save` wrote.
+        """Load an index that was saved with `save`.
 
-        Types, shapes and parameters are checked at once, and the content of the arrays
-        too, or with `mmap` when it is first needed. Links are not followed.
+        Types, shapes and parameters are checked at once. So are the contents of the
+        arrays, or with `mmap` when they are first needed. Links are not followed.
 
         Parameters
         ----------
         path : path-like
-            The directory that was given to `save`.
+            Directory that `save` wrote.
         mmap : bool, default=False
-            Whether to map the file into memory instead of reading it: in
-            milliseconds, with memory shared by processes. Adding codes copies them; the
-            file is never written, and nobody else may write or shorten it.
+            Whether to memory-map the file instead of reading it. Loading then takes
+            milliseconds, and processes share the memory. Adding codes copies those in
+            the file. skhash never writes to the file, and no other program may change
+            or shorten it.
         verify : bool, default=True
-            Whether to compare the content of the arrays with their checksums. With
-            `mmap` that is done before the first answer, and takes as long as reading
-            the file. What a search relies on is always checked: that no bits stand
-            behind those of a code, and which codes are live.
+            Whether to verify the checksums of the arrays. With `mmap` this happens
+            before the first answer, and takes as long as reading the file. Padding bits
+            and the marks of removed codes, on which searches rely, are always checked.
 
         Returns
         -------
         index : object
-            The index that was saved.
+            The saved index.
 
         Raises
         ------
         FileNotFoundError
-            If `path` holds no saved index, or a file of vectors that it names is gone.
+            If `path` holds no saved index, or if the file of vectors that it names is
+            missing.
         ValueError
-            If the file is damaged, a link, or was written by another version.
+            If the file is damaged, is a link, or was written by an incompatible version
+            of skhash.
 
         Examples
         --------
@@ -322,8 +323,8 @@ class BaseIndex(BaseEstimator):
         # Kernels rely on the width.
         if packed.shape[1] != store.n_bytes:
             raise ValueError(
-                f"packed={self.packed} reads these codes as {packed.shape[1]} bytes, "
-                f"and those of the index have {store.n_bytes}; set packed back to what "
+                f"With packed={self.packed} these codes have {packed.shape[1]} bytes, "
+                f"but those of the index have {store.n_bytes}; set packed back to what "
                 "it was in fit, or fit again."
             )
         return packed
@@ -368,7 +369,7 @@ class BaseIndex(BaseEstimator):
         column = self._store[name]
         if column is None:
             raise AttributeError(
-                f"This {type(self).__name__} has no {name}_; it was fitted without."
+                f"This {type(self).__name__} has no {name}_: it was fitted without any."
             )
         return column
 
@@ -426,7 +427,7 @@ def score_search(search, index, X, y, most=None):
 def _labelled_store(index):
     if index._store["y"] is None:
         raise ValueError(
-            f"score needs the labels of the fitted codes, and this "
-            f"{type(index).__name__} was fitted without any; fit it by fit(codes, y)."
+            f"score needs the labels of the fitted codes, but this "
+            f"{type(index).__name__} was fitted without any; call fit(codes, y)."
         )
     return index._store

@@ -1,4 +1,4 @@
-"""`JaccardNeighbors`: exact search by the Jaccard distance, 1 less Tanimoto's index."""
+"""`JaccardNeighbors`: exact search by Jaccard distance, 1 minus Tanimoto similarity."""
 
 from dataclasses import field
 
@@ -14,60 +14,61 @@ _search = LateModule("skhash.neighbors.search.planes")
 
 @with_parameters(kw_only=True)
 class JaccardNeighbors(CodesMixin, BaseIndex):
-    """Exact nearest neighbours among binary codes, by the Jaccard distance.
+    """Exact nearest-neighbour search of binary codes by Jaccard distance.
 
-    The distance of two codes is the share of their ones that they do not have in
-    common, ``1 - |a & b| / |a | b|``: 1 less the Tanimoto similarity of chemical
-    fingerprints. Two codes without ones have a distance of 0. Answers are ordered by
-    (distance, position): of two codes that are equally near, the one that was added
-    first comes first.
+    The Jaccard distance of two codes is ``1 - |a & b| / |a | b|``, which is 1 minus the
+    Tanimoto similarity of chemical fingerprints. Two codes without set bits have
+    distance 0. Answers are ordered by (distance, position): among equally near codes,
+    the one added first comes first.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        Neighbours that `kneighbors` and `transform` find.
+        Number of neighbours that `kneighbors` and `transform` return by default.
     radius : float, default=0.3
-        Distance, inclusive, up to which `radius_neighbors` finds neighbours: 1 less the
-        least similarity. It is compared with the float64 next to the distance, which is
-        the one that is returned, so that a radius of 0.3 finds codes at 3/10.
+        Default distance for `radius_neighbors`, inclusive: 1 minus the lowest
+        similarity. It is compared with the returned distance, which is the float64
+        nearest to the exact one, so a radius of 0.3 finds codes at a distance of 3/10.
     packed : bool, default=False
-        Codes are bits 0/1, a column each, or with True packed bytes (``uint8``, eight
-        bits a column, as `pack_bits` gives). It is never guessed.
+        Format of the codes. False is bits 0/1, one per column. True is packed bytes
+        (``uint8``, eight bits per column), as returned by `pack_bits`. The format is
+        never guessed.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
 
     Attributes
     ----------
     packed_codes_ : ndarray of shape (n_samples_fit_, n_bytes), uint8
-        The codes, packed, by position: a copy.
+        A copy of the codes, packed, by position.
     n_samples_fit_ : int
-        The number of positions: of codes, including those removed since the last
-        `compact`.
+        Number of positions in the index: one per code, including codes removed since
+        the last `compact`.
     live_ : ndarray of shape (n_samples_fit_,), bool
-        False for a code that was removed.
+        False at the positions of removed codes, True elsewhere.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
-        The ids; only if they were given.
+        Id of the code at each position. Defined only if ids were given.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
-        The labels; only if they were given.
+        Labels of the code at each position. Defined only if labels were given.
     n_features_in_ : int
-        The number of columns of codes: bits, or bytes with ``packed=True``.
+        Number of columns of the codes: bits, or bytes with ``packed=True``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns; only if the codes had names that are all strings.
+        Names of the columns. Defined only if the codes had column names that are all
+        strings.
 
     See Also
     --------
-    HammingNeighbors : Counts the bits that differ.
+    HammingNeighbors : Exact search by the number of bits that differ.
     sklearn.neighbors.NearestNeighbors : The same distance with ``metric="jaccard"``.
 
     Notes
     -----
-    Codes are kept bit by bit: a bit of 512 codes in a line of memory, in the order of
-    their ones. The ones that a query has in common with 512 codes are the sum of as
-    many lines as it has ones, so that the time of a search grows with the ones of the
-    query, not with its bits. Where the numbers of ones differ too much, codes are
-    passed over (Swamidass and Baldi, 2007). Memory holds the codes, 6 bytes a code
-    more (10 from 2^31 codes on), and one bit a code; codes that were added may leave
-    room for half as many.
+    Codes are sorted by their number of set bits and stored bit by bit: one cache line
+    holds one bit of 512 codes. To count the set bits that a query shares with 512
+    codes, a search adds up one line for each set bit of the query, so its time grows
+    with the number of set bits, not with the code length. Codes whose number of set
+    bits differs too much are skipped (Swamidass and Baldi, 2007). Memory is that of the
+    codes, 6 bytes per code (10 with at least 2^31 codes), and one bit per code. After
+    codes are added, there may be room for half as many more.
 
     References
     ----------
@@ -89,19 +90,20 @@ class JaccardNeighbors(CodesMixin, BaseIndex):
     n_jobs: None | AnyInt = None
 
     def score(self, X, y) -> float:
-        """Return the mean average precision of the ranking of the fitted codes.
+        """Return the mean average precision of ranking the fitted codes, given labels.
 
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features_in_)
-            Queries in the format of `fit`.
+            Queries, in the format of `fit`.
         y : array-like of shape (n_queries,) or (n_queries, n_labels)
-            Their labels. A fitted code that shares one is relevant.
+            Labels of the queries. A fitted code is relevant if it shares a label with
+            the query.
 
         Returns
         -------
         score : float
-            With equally near codes in the order of their positions.
+            Mean average precision, with ties in the order of their positions.
 
         Raises
         ------

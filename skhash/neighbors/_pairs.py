@@ -49,23 +49,26 @@ def radius_pairs(
     Parameters
     ----------
     codes : array-like of shape (n, n_bits), (n, n_bytes) or (n,)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``. Or hashes: hex
-        strings of one length, or integers of any number of bits.
+        Codes in one of these forms:
+
+        - bits 0/1;
+        - packed bytes (``uint8``), with ``packed=True``;
+        - hashes: hex strings of one length, or integers with any number of bits.
     radius : int or float
-        Bits that may differ, or the Jaccard distance, inclusive.
+        Largest distance, inclusive: a number of bits, or a Jaccard distance.
     metric : {"hamming", "jaccard"}, default="hamming"
-        The distance, as of `HammingNeighbors` or `JaccardNeighbors`.
+        Distance between codes, as in `HammingNeighbors` or `JaccardNeighbors`.
     packed : bool, default=False
-        The format of `codes`.
+        Whether `codes` are packed bytes.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
 
     Returns
     -------
     distances : ndarray of shape (n_pairs,), int32 or float64
         Bits that differ, or the Jaccard distance.
     pairs : ndarray of shape (n_pairs, 2), int64
-        Positions i < j, each pair once, ordered by i, then distance, then j.
+        Positions i < j of each pair, ordered by i, then distance, then j.
 
     Raises
     ------
@@ -75,17 +78,17 @@ def radius_pairs(
 
     See Also
     --------
-    duplicate_groups : Groups of codes that such pairs connect.
+    duplicate_groups : Groups of codes connected by such pairs.
     HammingNeighbors.radius_neighbors : Pairs of queries and codes.
-    JaccardNeighbors.radius_neighbors : The same by the Jaccard distance.
+    JaccardNeighbors.radius_neighbors : The same, by Jaccard distance.
 
     Notes
     -----
-    Codes are sorted for a radius of 0. For a small one they are looked up in tables, as
-    by ``HammingNeighbors(algorithm="multi_index")``; where that would be slower, all
-    pairs are compared, as they are for the Jaccard distance. Memory is that of the
-    codes, the tables and the answer. Of m equal codes, that is m (m - 1) / 2 pairs:
-    `duplicate_groups` does without them.
+    For a radius of 0, codes are sorted. For a small radius, they are looked up in
+    tables, as with ``HammingNeighbors(algorithm="multi_index")``. If that would be
+    slower, and for the Jaccard distance, all pairs are compared. Memory is that of the
+    codes, the tables and the answer. Note that m equal codes form m (m - 1) / 2 pairs;
+    `duplicate_groups` does not list them.
 
     Examples
     --------
@@ -114,41 +117,44 @@ def duplicate_groups(
     return_distance=False,
     n_jobs=None,
 ) -> Any:
-    """Group codes connected by chains of near pairs.
+    """Group near-duplicate codes: those connected by chains of near pairs.
 
-    Two codes are in one group if one can be reached from the other by steps between
-    codes at a distance of at most `radius`: the groups are the connected components of
+    Two codes are in the same group if a chain of codes connects them in which
+    neighbours are at most `radius` apart: the groups are the connected components of
     the graph of `radius_pairs`. The ends of a long chain may be far apart.
 
     Parameters
     ----------
     codes : array-like of shape (n, n_bits), (n, n_bytes) or (n,)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``. Or hashes: hex
-        strings of one length, or integers of any number of bits.
+        Codes in one of these forms:
+
+        - bits 0/1;
+        - packed bytes (``uint8``), with ``packed=True``;
+        - hashes: hex strings of one length, or integers with any number of bits.
     radius : int or float
-        How far away neighbours in a chain may be, inclusive.
+        Largest distance between neighbours in a chain, inclusive.
     metric : {"hamming", "jaccard"}, default="hamming"
-        The distance, as of `HammingNeighbors` or `JaccardNeighbors`.
+        Distance between codes, as in `HammingNeighbors` or `JaccardNeighbors`.
     packed : bool, default=False
-        The format of `codes`.
+        Whether `codes` are packed bytes.
     priority : array-like of shape (n,), default=None
-        Numbers, dates or strings: of each group, keep the code with the largest, or the
-        first of several. None keeps the first code.
+        Numbers, dates or strings that decide which code of each group to keep: the one
+        with the largest value, or the first of several. None keeps the first code.
     return_distance : bool, default=False
         Whether to return the distances too.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
 
     Returns
     -------
     distances : ndarray of shape (n,), int32 or float64
-        The distance of each code from the one that its group keeps. Only if
-        `return_distance`.
+        Distance of each code from the code that its group keeps. Only if
+        `return_distance` is True.
     groups : ndarray of shape (n,), int64
-        The number of each code's group. Groups are numbered from 0 on in the order of
-        their first codes; a code without neighbours is a group by itself.
+        Group number of each code. Groups are numbered from 0, in the order of their
+        first codes. A code without neighbours forms a group alone.
     kept : ndarray of shape (n_groups,), int64
-        The position of the code that each group keeps. Only if `priority` is given.
+        Position of the code that each group keeps. Only if `priority` is given.
 
     Raises
     ------
@@ -159,13 +165,13 @@ def duplicate_groups(
 
     See Also
     --------
-    radius_pairs : The pairs themselves.
+    radius_pairs : The pairs of near codes.
 
     Notes
     -----
-    Pairs are found as by `radius_pairs`, but of different codes only, and forgotten as
-    soon as they have been joined, so that memory is a small multiple of that of the
-    codes.
+    Pairs are found as in `radius_pairs`, but only between different codes, and are
+    discarded as soon as their groups are merged. Memory is a small multiple of that of
+    the codes.
 
     Examples
     --------
@@ -180,7 +186,7 @@ def duplicate_groups(
     >>> np.unique(groups, return_index=True)[1]
     array([0, 1])
 
-    The largest of each group, and those that are left:
+    Keep the largest of each group; the second array lists the duplicates to drop:
 
     >>> codes, sizes = [[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 1, 1]], [10, 20, 30, 20]
     >>> groups, kept = duplicate_groups(codes, 1, priority=sizes)
@@ -225,8 +231,8 @@ def _best(groups, priority):
     priority = as_array(priority)
     if priority.shape != groups.shape or (priority != priority).any():
         raise ValueError(
-            f"priority must be {len(groups)} values without NaN, one a code, got shape "
-            f"{priority.shape}."
+            f"priority must hold one value per code, {len(groups)} in all, and no NaN; "
+            f"got shape {priority.shape}."
         )
     ranks = np.unique(priority, return_inverse=True)[1]
     order = np.lexsort((-ranks, groups))
@@ -261,8 +267,8 @@ def _read_hashes(hashes):
         hashes = [f"{one:0{2 * n_bytes}x}" for one in integers]
     elif not all(isinstance(one, str) for one in hashes):
         raise ValueError(
-            "Hashes are hex strings of one length, or integers of at least 0, got "
-            f"{hashes[:2]}...; of signed 64-bit integers pass hashes.view(np.uint64)."
+            "Hashes must be hex strings of one length, or integers of at least 0, got "
+            f"{hashes[:2]}...; view signed 64-bit integers as hashes.view(np.uint64)."
         )
     return from_hex(hashes)
 

@@ -1,7 +1,7 @@
-"""Stochastic binary networks as torch modules: their layers, and laws of weights.
+"""Stochastic binary networks as torch modules: layers and kinds of weights.
 
-For the factory of ``SBNClassifier(architecture=...)`` and gradient estimators of whole
-networks. Importing this imports torch.
+Use them to build a network for ``SBNClassifier(architecture=...)``, or to train with
+network-wise gradient estimators. Importing this package imports torch.
 """
 
 from skhash.networks._layers import (

@@ -29,6 +29,7 @@ class ChannelNorm(nn.Module):
     Parameters
     ----------
     n_channels : int
+        Number of channels of the output.
     momentum : float, default=0.1
         The weight of a batch in the running statistics.
     eps : float, default=1e-5
@@ -101,7 +102,7 @@ class _Layer(nn.Module):
         None makes a head: outputs are real.
     weights : WeightLaw or its name
     batch_norm : bool
-        In place of an intercept.
+        Whether to normalize logits over the batch, instead of adding an intercept.
     generator : torch.Generator or None
     geometry : dict
         Other parameters of `LinearMap`.
@@ -125,7 +126,7 @@ class _Layer(nn.Module):
             self.bias = nn.Parameter(start)
 
     def description(self) -> dict:
-        """Return the layer without its parameters, as plain data."""
+        """Describe the layer, without its parameters, as plain data."""
         description = {
             "layer": type(self).__name__,
             "weights": self.weights.law,
@@ -144,9 +145,9 @@ class _Layer(nn.Module):
         Parameters
         ----------
         generator : torch.Generator or None
-            Draws the weights, if they are random.
+            Generator for the weights, if they are random.
         deterministic : bool, default=False
-            Whether to take the likeliest weights instead.
+            Whether to use the most likely weights instead.
         """
         if deterministic:
             weight = self.weights.likeliest(self.weight)
@@ -163,19 +164,20 @@ class _Layer(nn.Module):
 
 
 class BinaryLinear(_Layer):
-    """A fully connected layer of units that are drawn, -1 or +1.
+    """Fully connected layer of random units, which are -1 or +1.
 
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Numbers in a row, and units.
+        Number of inputs and of units.
     noise : Noise or its name, default="logistic"
+        Noise that a logit must exceed for its unit to be +1.
     weights : {"real", "mirror", "pgd", "bayesbinn"} or WeightLaw, default="real"
-        Those other than real ones are -1 or +1 themselves, drawn once a step.
+        Kind of weights. All except "real" are -1 or +1, drawn once per step.
     batch_norm : bool, default=False
-        In place of an intercept.
+        Whether to normalize logits over the batch, instead of adding an intercept.
     generator : torch.Generator or None
-        On the CPU; draws the first parameters.
+        Generator on the CPU, for the initial parameters.
 
     Examples
     --------
@@ -203,14 +205,14 @@ class BinaryLinear(_Layer):
 
 
 class RealLinear(_Layer):
-    """A fully connected layer with real outputs: the head of a network.
+    """Fully connected layer with real outputs: the head of a network.
 
     Parameters
     ----------
     n_inputs, n_outputs : int
-        Units below, and numbers that come out, one a class.
+        Number of units below, and of outputs, one per class.
     generator : torch.Generator or None
-        On the CPU; draws the first parameters.
+        Generator on the CPU, for the initial parameters.
 
     Examples
     --------
@@ -225,22 +227,25 @@ class RealLinear(_Layer):
 
 
 class BinaryConv2d(_Layer):
-    """A convolution to units that are drawn, -1 or +1.
+    """Convolution whose outputs are random units, -1 or +1.
 
     Parameters
     ----------
     input_shape : tuple of int
         (channels, height, width).
     n_channels : int
+        Number of channels of the output.
     kernel_size : int
+        Height and width of the kernel.
     stride : int, default=1
+        Step of the kernel.
     padding : int, default=0
-        How many zeros on each side.
+        Number of zeros added on each side.
     pool : int or None, default=None
-        Width of a maximum pooling in front of norm and noise. PSA, ADF and LocalReparam
-        allow it in the first layer only, or not at all.
+        Width of maximum pooling before norm and noise. PSA, ADF and LocalReparam allow
+        it in the first layer only, or not at all.
     noise, weights, batch_norm, generator
-        As in `BinaryLinear`; a norm and an intercept have one value a channel.
+        As in `BinaryLinear`. A norm and an intercept have one value per channel.
 
     Attributes
     ----------
@@ -250,7 +255,7 @@ class BinaryConv2d(_Layer):
     Raises
     ------
     ValueError
-        If the kernel or the pooling leaves nothing of the images.
+        If nothing of the images is left after the kernel and the pooling.
 
     Examples
     --------
@@ -285,8 +290,8 @@ class BinaryConv2d(_Layer):
         if min(size) < 1:
             raise ValueError(
                 f"A kernel of {kernel_size} with padding={padding} and pool={pool} "
-                f"leaves nothing of input_shape={tuple(input_shape)}; take a smaller "
-                "kernel, or more padding."
+                f"leaves nothing of input_shape={tuple(input_shape)}; use a smaller "
+                "kernel or more padding."
             )
         self.output_shape = (n_channels, *size)
         self.n_inputs = math.prod(input_shape)
@@ -294,12 +299,14 @@ class BinaryConv2d(_Layer):
 
 
 class StochasticBinaryNetwork(nn.Module):
-    """Layers of drawn units, and a head with real outputs.
+    """Network of layers of random units, and a head with real outputs.
 
     Parameters
     ----------
     layers : sequence of BinaryLinear and BinaryConv2d
+        Layers of units, from the input to the head.
     head : RealLinear
+        Layer with real outputs.
 
     Examples
     --------
@@ -328,39 +335,40 @@ class StochasticBinaryNetwork(nn.Module):
         for below, above in zip(layers, [*layers[1:], head], strict=True):
             if below.n_outputs != above.n_inputs:
                 raise ValueError(
-                    f"A layer of {below.n_outputs} units is followed by one that reads "
-                    f"{above.n_inputs}; the two must be equal."
+                    f"A layer of {below.n_outputs} units is followed by one that takes "
+                    f"{above.n_inputs} inputs; the two numbers must be equal."
                 )
 
     def description(self) -> list[dict]:
-        """Return the layers and the head without parameters, as plain data."""
+        """Describe the layers and the head, without parameters, as plain data."""
         return [module.description() for module in [*self.layers, self.head]]
 
     def realize(self, generator=None, deterministic=False):
-        """Return the maps of one step, that of the head last; see `LinearMap`."""
+        """Return the linear maps of one step, the head's last; see `LinearMap`."""
         modules = [*self.layers, self.head]
         return [module.realize(generator, deterministic) for module in modules]
 
     def start_training(self, n_rows) -> None:
-        """Tell the weights of layers that a training on `n_rows` rows starts."""
+        """Prepare the weights of layers for training on `n_rows` rows."""
         for layer in self.layers:
             layer.weights.start_training(n_rows)
 
     def end_step(self, lr) -> None:
-        """Let the weights of layers finish a step of the optimizer."""
+        """Update the weights of layers after a step of the optimizer."""
         for layer in self.layers:
             layer.weights.end_step(layer.weight, lr)
 
     def units(self, X, generator=None, deterministic=False):
-        """Return the values of the last layer; no gradient flows.
+        """Return the values of the last layer of units, without a gradient.
 
         Parameters
         ----------
         X : Tensor of shape (n_rows, n_inputs)
+            Inputs of the network, one row per sample.
         generator : torch.Generator or None
-            Draws values and weights, on the device of `X`.
+            Generator for values and weights, on the device of `X`.
         deterministic : bool, default=False
-            Whether every unit and weight takes its likeliest value instead.
+            Whether every unit and weight takes its most likely value instead.
 
         Returns
         -------
@@ -371,7 +379,7 @@ class StochasticBinaryNetwork(nn.Module):
         return self._values(X, maps, generator, deterministic)
 
     def forward(self, X, generator=None, deterministic=False):
-        """Return the outputs of the head; parameters are as those of `units`."""
+        """Return the outputs of the head; for the parameters see `units`."""
         maps = self.realize(generator, deterministic)
         return maps[-1](self._values(X, maps, generator, deterministic))
 
@@ -444,7 +452,7 @@ def _rebuild(own_noise, generator, layer, noise, scale, **arguments):
         own_noise = NOISES[noise](scale=scale)
     elif type(own_noise).__name__ != noise:
         raise ValueError(
-            f"The noise {noise} of the network is none of skhash.noise, and not part "
-            "of what was saved. Set the parameter noise to it."
+            f"The noise {noise} of the network is not from skhash.noise, so it was not "
+            "saved. Set the parameter noise to the object used in fit."
         )
     return LAYERS[layer](noise=own_noise, generator=generator, **arguments)

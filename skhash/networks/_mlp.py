@@ -10,19 +10,19 @@ from skhash.utils._torch_sparse import is_sparse, with_values
 
 
 class MLP(nn.Module):
-    """Linear layers with ReLU, then dropout, between them.
+    """Multi-layer perceptron: linear layers, with ReLU and dropout between them.
 
-    Weights start uniform within ``1 / sqrt(n_inputs)`` of 0, and intercepts too, as
-    those of `torch.nn.Linear`. They are stored (n_inputs, n_outputs).
+    Initial weights and intercepts are uniform within ``1 / sqrt(n_inputs)`` of 0, as in
+    `torch.nn.Linear`. Weights are stored with shape (n_inputs, n_outputs).
 
     Parameters
     ----------
     sizes : sequence of int
         Number of inputs, of units in each hidden layer, and of outputs.
     generator : torch.Generator
-        On the CPU; draws the first weights.
+        Generator on the CPU, for the initial weights.
     dropout : float, default=0.0
-        The probability that an input or a hidden unit is left out while training.
+        Dropout probability of inputs and hidden units, in training.
     """
 
     def __init__(self, sizes, generator, dropout=0.0):
@@ -43,7 +43,7 @@ class MLP(nn.Module):
         ----------
         X : Tensor of shape (..., n_inputs)
         generator : torch.Generator or None
-            Draws what is left out, on the device of `X`.
+            Generator for dropout, on the device of `X`.
         """
         dropout = self.dropout if self.training else 0
         if dropout:

@@ -1,4 +1,4 @@
-"""Laws of the weights of stochastic binary networks, drawn once a step."""
+"""Kinds of weights of stochastic binary networks, drawn once per step."""
 
 from abc import ABCMeta, abstractmethod
 
@@ -11,23 +11,23 @@ from skhash.utils.strategies import resolved
 
 
 class WeightLaw(BaseEstimator, metaclass=ABCMeta):
-    """Base of laws of weights: how the weights of a step follow from the parameters.
+    """Base class of kinds of weights: how the weights of a step follow from parameters.
 
     Attributes
     ----------
     law : {"real", "mirror", "pgd"}
-        How weights follow from the trained parameters, however these were trained: the
-        name of the weights that a fitted network has.
+        How weights follow from the trained parameters, regardless of how these were
+        trained. This is the kind of weights that a fitted network stores.
     is_real : bool
-        Whether the parameters are the weights, and may be scaled.
+        Whether the parameters are themselves the weights, and may be scaled.
     is_binary : bool
         Whether the weights of a step are all -1 or +1.
     weight_decay : float
-        Decay of the parameters by the optimizer, times the learning rate.
+        Weight decay of the parameters in the optimizer, times the learning rate.
     optimizer : str or None
-        The only one whose steps are right for the parameters; None if any are.
+        The only optimizer whose steps suit the parameters. None if any does.
     n_rows : int
-        How many rows are trained on.
+        Number of training rows.
     """
 
     _parameter_constraints: dict = {}
@@ -40,11 +40,11 @@ class WeightLaw(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def start(self, shape, n_inputs, generator):
-        """Return first parameters of weights for `n_inputs` inputs."""
+        """Return initial parameters of the weights of `n_inputs` inputs."""
 
     @abstractmethod
     def of_real(self, weight):
-        """Return first parameters of weights that follow real ones.
+        """Return initial parameters that follow given real weights.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class WeightLaw(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def likeliest(self, parameter):
-        """Return the weights of greatest probability."""
+        """Return the most likely weights."""
 
     def start_training(self, n_rows) -> None:
         """Called when a training on `n_rows` rows starts."""
@@ -101,7 +101,7 @@ class RealWeights(WeightLaw):
 
 
 class BinaryWeights(WeightLaw):
-    r"""Base of weights that are +1 with probability :math:`F(\eta)`, else -1.
+    r"""Base of weights that are +1 with probability :math:`F(\eta)`, otherwise -1.
 
     The weights are values of `units`, whose logits are the parameters :math:`\eta`; F
     is the distribution function of their noise.
@@ -125,25 +125,25 @@ class BinaryWeights(WeightLaw):
 
 @with_parameters()
 class MirrorWeights(BinaryWeights):
-    r"""Drawn weights of -1 and +1; straight-through as mirror descent.
+    r"""Random weights of -1 and +1, trained by mirror descent.
 
     A parameter :math:`\eta` is the logit of its weight, which is +1 with probability
-    :math:`\theta = F(\eta)` and logistic noise. Its gradient is the estimate of that in
-    theta, 2 dL/dw, with no factor F': a gradient step in eta is then a mirror descent
-    step in theta.
+    :math:`\theta = F(\eta)`, with logistic noise. Its gradient is the straight-through
+    estimate of the gradient in theta, 2 dL/dw, without the factor F': a gradient step
+    in eta is then a mirror descent step in theta.
 
-    With a prior the mean loss has :math:`\lambda KL(\theta \| 1/2)` added, the
-    divergence from fair coins, where :math:`\lambda` is `prior_strength` over the
-    number of rows. Its composite step is the mirror step followed by a shrinkage,
+    A prior adds :math:`\lambda KL(\theta \| 1/2)` to the mean loss, the divergence from
+    fair coins, where :math:`\lambda` is `prior_strength` divided by the number of rows.
+    The composite step is the mirror step followed by shrinkage,
 
     .. math:: \eta' = (\eta - \epsilon g) / (1 + 2 \epsilon \lambda).
 
-    After a step of Adam the shrinkage is decoupled weight decay.
+    With Adam, the shrinkage is decoupled weight decay.
 
     Parameters
     ----------
     prior_strength : float, default=0.0
-        1 makes the objective that of variational Bayes.
+        Strength of the prior. 1 makes the objective that of variational Bayes.
 
     References
     ----------
@@ -172,12 +172,12 @@ class MirrorWeights(BinaryWeights):
 
 
 class ProjectedWeights(BinaryWeights):
-    r"""Weights that are +1 with probability :math:`\theta = (\eta + 1) / 2`, drawn.
+    r"""Random weights of -1 and +1, trained by projected gradients.
 
-    The gradient of a parameter is that of the expectation by straight-through,
-    dL/dw, as the density of uniform noise is 1/2; after a step the parameter is
-    projected to [-1, 1]. A step of length :math:`4 \epsilon` in eta is one of length
-    :math:`\epsilon` in theta: projected gradient descent.
+    A weight is +1 with probability :math:`\theta = (\eta + 1) / 2`. The gradient of its
+    parameter :math:`\eta` is the straight-through estimate dL/dw, because the density
+    of uniform noise is 1/2. After a step, the parameter is projected to [-1, 1]. A step
+    of length :math:`4 \epsilon` in eta is one of length :math:`\epsilon` in theta.
 
     References
     ----------
@@ -211,10 +211,10 @@ class ProjectedWeights(BinaryWeights):
 
 @with_parameters()
 class BayesBiNNWeights(BinaryWeights):
-    r"""Weights relaxed to (-1, 1), with the natural gradient of a Bayesian fit.
+    r"""Weights relaxed to (-1, 1), trained by the Bayesian learning rule (BayesBiNN).
 
-    With logistic noise z the weight of a step is
-    :math:`w = \tanh((\eta - z) / \tau)`, and the derivative of the parameter is
+    With logistic noise z, the weight of a step is:math:`w = \tanh((\eta - z) / \tau)`,
+    and the derivative of the parameter is
 
     .. math::
         s \, dL/dw, \quad
@@ -229,7 +229,7 @@ class BayesBiNNWeights(BinaryWeights):
     Parameters
     ----------
     temperature : float, default=1.0
-        Tau; from 0.1 to 1 the estimate is more than a sign.
+        Temperature tau. From 0.1 to 1, the estimate is more than a sign.
 
     References
     ----------
@@ -273,5 +273,5 @@ WEIGHTS = {
 
 
 def resolve_weights(weights) -> WeightLaw:
-    """Return the weights of a name, or a clone of the weights themselves."""
+    """Return the kind of weights by its name, or a clone of the given one."""
     return resolved(weights, WEIGHTS, WeightLaw, "weights")

@@ -1,4 +1,4 @@
-"""Encoders trained by gradient descent; torch is imported when one is fitted."""
+"""Encoders trained by gradient descent. torch is imported when you fit one."""
 
 from skhash.neural.autoencoder._encoder import StochasticAutoencoderHash
 from skhash.neural.autoencoder._parts import Correction, CorrelatedPosterior

@@ -44,8 +44,8 @@ def check_codebook(codebook, offset, n_bits, scales=None) -> None:
     n_blocks = count_blocks(n_bits, bits_of_block(codebook))
     if n_blocks != len(codebook):
         raise ValueError(
-            f"A codebook of shape {codebook.shape} is not one for {n_bits} bits, which "
-            f"are {n_blocks} blocks."
+            f"A codebook of shape {codebook.shape} does not fit codes of {n_bits} "
+            f"bits, which are {n_blocks} blocks."
         )
     if (codebook.dtype.kind == "i" and codebook.ndim == 3) != (scales is not None):
         raise ValueError("Blocks of whole numbers, and no others, must have scales.")

@@ -1,4 +1,4 @@
-"""Saving estimators as JSON and arrays; loading them runs no code."""
+"""Saving estimators as arrays and JSON. Loading them runs no code."""
 
 from skhash.persistence.estimators import load
 

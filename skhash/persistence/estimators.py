@@ -57,15 +57,15 @@ def save_estimator(estimator, path) -> None:
 
 
 def load(path) -> Any:
-    """Load a saved encoder, classifier, index or search.
+    """Load a saved encoder, quantizer, classifier, index or search.
 
-    It runs no code from the file. `HammingNeighbors.load` and `HashedNeighbors.load`
-    can also map an index into memory.
+    Loading runs no code from the file. To memory-map an index, use
+    `HammingNeighbors.load` or `HashedNeighbors.load`.
 
     Parameters
     ----------
     path : path-like
-        The directory that was given to ``save``.
+        Directory that ``save`` wrote.
 
     Returns
     -------
@@ -75,9 +75,10 @@ def load(path) -> Any:
     Raises
     ------
     FileNotFoundError
-        If `path` holds nothing that was saved.
+        If `path` holds no saved estimator.
     ValueError
-        If a file is damaged, was written by another version, or names an unknown class.
+        If a file is damaged, was written by an incompatible version of skhash, or names
+        an unknown class.
 
     Examples
     --------
@@ -125,18 +126,18 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
         manifest, arrays = tensors.read(path / FILE, mmap)
         if manifest.get("format") is None:
             raise ValueError(
-                "It was saved by a version of skhash from before format 1, which was "
-                "never released; fit it again and save it."
+                "It was saved by an unreleased version of skhash, from before format "
+                "1; fit it again and save it."
             )
         if manifest["format"] != FORMAT:
             raise ValueError(
-                f"It has format {manifest['format']} of skhash "
-                f"{manifest['skhash_version']}, and this one reads {FORMAT}; update "
-                "skhash, or save it again by this version."
+                f"It has format {manifest['format']}, from skhash "
+                f"{manifest['skhash_version']}, but this version reads format "
+                f"{FORMAT}; update skhash, or save it again with this version."
             )
         if cls is not None and manifest["class"] != state.class_name(cls):
             raise ValueError(
-                f"It holds a {manifest['class']} and no {state.class_name(cls)}; load "
-                "it by skhash.load."
+                f"It holds a {manifest['class']} and not a {state.class_name(cls)}; "
+                "load it with skhash.load."
             )
         return state.restored(manifest, arrays, verify=verify)

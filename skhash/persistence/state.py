@@ -47,9 +47,9 @@ def plain_params(estimator) -> dict:
             params[name] = _param_to_plain(value)
         except TypeError:
             warnings.warn(
-                f"{name}: {type(value).__name__} is not plain data and is not saved. "
-                f"The loaded {type(estimator).__name__} will have the default; its "
-                "codes are the same.",
+                f"{name} is not saved, because a {type(value).__name__} is not plain "
+                f"data. The loaded {type(estimator).__name__} will have the default; "
+                "its codes are the same.",
                 stacklevel=_level_of_user(),
             )
     return params
@@ -59,9 +59,9 @@ def _check_is_data(name, cls):
     """Raise ``TypeError`` for an estimator that a file cannot hold."""
     if known_class(class_name(cls)) is not cls or not hasattr(cls, "save"):
         raise TypeError(
-            f"{name} is a {cls.__name__}, which is not saved as data. Keep the whole "
-            "by pickle or joblib, or save those parts, such as encoder_ and index_, "
-            "that have a save of their own."
+            f"{name} is a {cls.__name__}, which cannot be saved as data. Pickle the "
+            "whole object, for example with joblib, or save those of its parts that "
+            "have a method save, such as encoder_ and index_."
         )
 
 
@@ -173,7 +173,7 @@ def in_order(name, array):
     if array.dtype.kind == "O":
         if not all(isinstance(item, str) for item in array.flat):
             raise ValueError(
-                f"{name} holds Python objects, which are not saved; pass {name} as "
+                f"{name} holds Python objects, which cannot be saved; pass {name} as "
                 "numbers or strings."
             )
         array = array.astype(str)

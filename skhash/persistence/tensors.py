@@ -75,7 +75,7 @@ def _without_strings(name, array):
         array = array[..., None].view(np.uint32)
     if array.dtype not in NAMES:
         raise ValueError(
-            f"{name} is of type {array.dtype}; saved are numbers, booleans and strings."
+            f"{name} has dtype {array.dtype}; saved are numbers, booleans and strings."
         )
     return array
 
@@ -96,8 +96,8 @@ def _header(manifest, arrays, sums) -> bytes:
     content += b" " * (-(8 + len(content)) % ALIGNMENT)
     if len(content) > MAX_HEADER_BYTES:
         raise ValueError(
-            f"Parameters and names of arrays take {len(content)} bytes, and may take "
-            f"{MAX_HEADER_BYTES}."
+            f"Parameters and names of arrays take {len(content)} bytes, but a file may "
+            f"have at most {MAX_HEADER_BYTES}; shorten the parameters."
         )
     return len(content).to_bytes(8, "little") + _with_sum(content, _sum_of(content))
 

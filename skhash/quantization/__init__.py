@@ -1,4 +1,4 @@
-"""Vectors in few bytes that decode to sums of entries of a codebook."""
+"""Quantizers, whose codes decode to sums of codebook entries."""
 
 from skhash.quantization._decoder import LinearDecoder
 from skhash.quantization._quantizer import AdditiveQuantizer

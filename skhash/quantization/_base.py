@@ -116,12 +116,12 @@ class CodebookMixin:
         return scaled(self.entries_, self.scales_)
 
     def save(self, path) -> None:
-        """Write what was fitted to a directory of JSON and safetensors.
+        """Save the fitted estimator to a directory, as safetensors and JSON.
 
         Parameters
         ----------
         path : path-like
-            A new directory, or one that `save` wrote before.
+            Directory to write to: a new one, or one that `save` wrote before.
 
         See Also
         --------

@@ -173,7 +173,7 @@ class LinearDecoderMixin:
         Returns
         -------
         decoded : ndarray of shape (n_samples, n_features), float64
-            The mean of the decoder.
+            Decoded vectors.
         """
         check_is_fitted(self)
         bits = check_bits(X)
@@ -186,11 +186,12 @@ class LinearDecoderMixin:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         error : ndarray of shape (n_samples,), float64
-            Squared Euclidean distance between a row (of unit length, with
+            Squared Euclidean distance between each row (scaled to unit length, with
             `normalize`) and ``inverse_transform(transform(row))``.
         """
         X = self._validate_fitted(X)

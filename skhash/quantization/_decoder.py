@@ -36,93 +36,98 @@ RELAXATION = 0.5
 
 @with_parameters(kw_only=True)
 class LinearDecoder(CodebookMixin, BaseEstimator):
-    """Linear decoder of binary codes by least squares, and codes that decode better.
+    """Linear decoder for binary codes, fitted by least squares.
 
-    A code is cut into blocks of `block_bits` bits, and each value of a block has its
-    own vector: value v_m of block m adds ``codebook_[m, v_m]`` (with ``block_bits=1``,
-    a bit that is set adds ``codebook_[m]``). Minimized is
+    It gives the codes of any encoder what asymmetric search needs: a vector that each
+    code decodes to. It can also refine the codes so that they decode more accurately.
+
+    A code is divided into blocks of `block_bits` bits, and each value of a block has
+    its own vector: value v_m of block m adds ``codebook_[m, v_m]`` (with
+    ``block_bits=1``, a bit that is set adds ``codebook_[m]``). `fit` minimizes
 
         ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2``
 
-    over codebook and offset, for given codes, and with `n_alternations` over the codes
-    too, in turns. It gives an encoder what asymmetric search needs; `refine` finds
-    codes that serve it better.
+    over the codebook and the offset and, if `n_alternations` is not 0, over the codes
+    too, in alternation. `refine` returns such codes for any vectors.
 
     Parameters
     ----------
     block_bits : {1, 4, 8, "auto"}, default="auto"
-        Bits of a block: the more, the better the same codes decode, with a codebook of
-        ``entries_.nbytes`` (for 64 bits and 384 columns 98 kB, and in whole numbers of
-        8 bits another 98 kB and .79 MB), and the more rows are needed.
-        "auto" is 8, and less where the codebook would have more than two entries for
-        each row, or more than 8192 entries or 134 MB as floats.
+        Number of bits per block. Larger blocks decode the same codes more accurately,
+        but need more training vectors and a larger codebook: for 64 bits and 384
+        columns, 98 kB with 1 or 4 bits per block and 0.79 MB with 8. "auto" is 8, or
+        less if the codebook would have more than two entries per training vector, more
+        than 8192 entries, or more than 134 MB as floats.
     n_alternations : int, default=6
-        How often the codes are refined and the codebook fitted to them anew. The
-        codebook then is that of codes that `refine` returns; 0 is for given codes.
+        Number of times that `fit` refines the codes and refits the codebook to them.
+        The codebook then suits codes that `refine` returns. Set 0 to decode the given
+        codes as they are.
     n_restarts : int, default=8
-        Restarts of the search for the best code of a row: the more, the lower the
-        error, in time in proportion.
+        Number of restarts of the search for each vector's code. More restarts lower the
+        error, and take proportionally longer.
     max_train_samples : int or None, default=100_000
-        `fit` uses so many rows, drawn at random; None, all.
+        Maximum number of vectors, drawn at random, that `fit` uses. None uses all.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
     verbose : bool, default=False
         Whether to print the mean squared error after each alternation.
 
     Attributes
     ----------
     codebook_ : ndarray, float32
-        With ``block_bits=1`` of shape (n_bits, n_features): what each bit adds to the
-        decoded vector; zeros for a bit that was constant. Else of shape
-        (ceil(n_bits / block_bits), 2**block_bits, n_features): what each block adds by
-        its value, a number whose highest bit is the first, as `numpy.packbits` has it;
-        a last block with fewer bits has zeros behind them.
+        With ``block_bits=1``, of shape (n_bits, n_features): the vector that each bit
+        adds if it is set; zeros for a bit that was constant. Otherwise of shape
+        (ceil(n_bits / block_bits), 2**block_bits, n_features): the vector that each
+        value of each block adds. The first bit of a block is the highest bit of its
+        value, as in `numpy.packbits`; a shorter last block is padded with zeros.
     entries_, scales_ : ndarray, ndarray or None
-        The codebook as files and indexes hold it, as in `skhash.AdditiveQuantizer`; for
-        blocks of one bit, the codebook itself and None.
+        The codebook as files and indexes store it, as in `skhash.AdditiveQuantizer`.
+        For blocks of one bit, the codebook itself and None.
     offset_ : ndarray of shape (n_features,), float64
-        Added to these; for blocks of 4 and 8 bits the mean of the rows.
-    block_bits_ : int
-        Bits of a block.
+        Vector added to every decoded vector. For blocks of 4 and 8 bits, the mean of
+        the training vectors.
+    block_bits_ : {1, 4, 8}
+        Number of bits per block.
     error_ : float
-        Mean squared error of the rows that `fit` saw, or of 2000 of them that are
-        drawn at random, by its last codes; with ``n_alternations=0`` by the given ones.
+        Mean squared error of the training vectors with their refined codes, or with the
+        given codes if ``n_alternations=0``; measured on 2000 random ones if there are
+        more.
     length_bits_, distance_bits_ : int
-        Bits of the fraction of a float that suffice for the length of a decoded vector,
-        and for its squared distance from the offset, where searches keep these: with
-        fewer, `fit` found that rows lose neighbours.
+        Bits of float mantissa that searches keep for the length of a decoded vector and
+        for its squared distance from the offset. `fit` chooses the fewest that lose no
+        neighbours.
     normalized_ : bool
-        Whether all rows had unit length, but for zeros. Then searches scale what codes
-        decode to, as `skhash.neighbors.asymmetric_scores` says.
+        Whether all vectors had unit length, apart from zero vectors. Searches then
+        scale decoded vectors to unit length; see `skhash.neighbors.asymmetric_scores`.
     n_bits_ : int
-        Length of the codes.
+        Number of bits per code.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    skhash.AdditiveQuantizer : Makes codes for uncompressed queries, without an encoder.
+    skhash.AdditiveQuantizer : Codes for uncompressed queries, without an encoder.
     skhash.SGHEncoder : An encoder with its own decoder.
-    skhash.AsymmetricNeighbors : Searches by decoded codes.
+    skhash.AsymmetricNeighbors : Compares queries with decoded codes.
 
     Notes
     -----
-    Refined codes are for asymmetric search, queries being real vectors. Their Hamming
-    distances from encoded queries follow the distances of vectors less well than those
-    of the codes that they were made from: a little with ``n_alternations=1``, more with
-    each that follows.
+    Use refined codes for asymmetric search, with uncompressed queries. Their Hamming
+    distances follow the distances of the vectors less well than those of the original
+    codes: a little less with ``n_alternations=1``, and less with each further one.
 
-    `X` has to be what the encoder sees: with ``normalize=True``, scale the rows before.
+    Pass `X` as the encoder sees it: for an encoder with ``normalize=True``, scale the
+    vectors to unit length first.
 
-    The search for codes is iterated local search, as in local search quantization, and
-    the noise that the codebook has meanwhile its stochastic relaxation [1]_. In blocks
-    of 4 and 8 bits, least squares has a ridge that shrinks an entry towards the sum of
-    its single bits; it is chosen by held-out rows. The search needs the Gram matrix of
-    all entries, ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for 64 bits
-    in blocks of 8, and 268 MB for 256. `fit` needs four times as much for least
-    squares, and its time grows with the third power of the number of entries.
+    The search for codes is iterated local search, as in local search quantization, with
+    that method's stochastic relaxation: noise on the codebook [1]_. For blocks of 4 and
+    8 bits, least squares has a ridge that shrinks each entry towards the sum of its
+    single bits. The ridge is chosen on held-out vectors. The search needs the Gram
+    matrix of all entries, ``4 (2**block_bits n_bits / block_bits)**2`` bytes: 17 MB for
+    64 bits in blocks of 8, and 268 MB for 256. For least squares, `fit` needs four
+    times as much, and its time grows with the cube of the number of entries.
 
     References
     ----------
@@ -155,27 +160,27 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, bits) -> Self:
-        """Fit the codebook, and refine the codes in turn.
+        """Fit the codebook to vectors and their codes.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors.
+            Vectors, as the encoder sees them.
         bits : array-like of shape (n_samples, n_bits)
-            Their codes, 0 and 1.
+            Codes of the vectors, 0 and 1.
 
         Returns
         -------
         self : object
-            The fitted decoder. The same rows and codes make the same one.
+            The fitted decoder. The same vectors and codes always give the same decoder.
 
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, or `bits` other values than 0 and 1 or another
-            number of rows.
+            If `X` holds NaN or infinity, or if `bits` has other values than 0 and 1 or
+            another number of rows.
         """
         X, bits = self._validate(X, reset=True), check_bits(bits)
         check_consistent_length(X, bits)
@@ -215,6 +220,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         Returns
         -------
         decoded : ndarray of shape (n_samples, n_features), float64
+            The vectors that the codes stand for.
         """
         return decode(self._values(bits), self.codebook_, self.offset_)
 
@@ -224,6 +230,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, as the encoder sees them.
         bits : array-like of shape (n_samples, n_bits)
             0 and 1.
 
@@ -237,20 +244,21 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
     def refine(self, X, bits) -> np.ndarray:
         """Return codes that decode to vectors nearer to `X`.
 
-        Coordinate descent over the blocks, and `n_restarts` times again from the best
-        code with some blocks changed.
+        The search is coordinate descent over the blocks, restarted `n_restarts` times
+        from the best code with some blocks changed.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, as the encoder sees them.
         bits : array-like of shape (n_samples, n_bits)
             Codes to start from, 0 and 1.
 
         Returns
         -------
         refined : ndarray of shape (n_samples, n_bits), uint8
-            Codes whose error is not larger than that of `bits`. They do not depend on
-            the rows beside them or on the number of threads.
+            Refined codes, whose error is at most that of `bits`. They do not depend on
+            the other rows or on the number of threads.
         """
         X, values = self._check(X, bits)
         decoder = self.codebook_, self.offset_

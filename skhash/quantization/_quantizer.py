@@ -56,99 +56,102 @@ MANY_ROWS, FEW_ALTERNATIONS, MANY_ALTERNATIONS = 10_000, 4, 10
 class AdditiveQuantizer(
     CodebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Vectors in few bytes: each is the sum of one entry of the codebook a byte.
+    """Quantizer that compresses vectors to a few bytes each, for asymmetric search.
 
-    A code v decodes to ``offset + sum_m codebook[m, v_m]``. Codebook and codes of the
-    rows minimize, in turns,
+    A code v decodes to ``offset + sum_m codebook[m, v_m]``: each of its blocks, usually
+    a byte, selects one entry of the codebook, and the entries are summed. `fit`
+    minimizes the squared error of the decoded vectors,
 
         ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2`` .
 
-    They start from residual quantization: the entries of a byte are the centres of
-    progressive k-means of what the bytes before leave [2]_. Codes are found by a beam
-    search, byte by byte [1]_ [2]_. Least squares then moves the entries, the less the
-    fewer rows have them: a ridge keeps them near where they were. Meanwhile the
-    codebook has noise that falls to 0, a stochastic relaxation [3]_.
+    alternating between codebook and codes. See the notes for the algorithm.
 
-    The codes are for comparison with uncompressed queries, by `AsymmetricNeighbors`, or
-    for reconstruction. Hamming distances between them mean nothing.
+    Use the codes with uncompressed queries, as `AsymmetricNeighbors` does, or to
+    reconstruct vectors. Hamming distances between them mean nothing.
 
     Parameters
     ----------
     n_bytes : int, default=8
-        Bytes of a code.
+        Number of bytes per code.
     n_alternations : int, default=None
-        How many times `fit` encodes the rows and fits the codebook to the codes. None
-        means 4, or 10 for more than 10,000 rows: then more alternations also lower the
-        error of vectors that were not fitted.
+        Number of times that `fit` encodes the vectors and refits the codebook to the
+        codes. None means 4, or 10 for more than 10,000 vectors, where more alternations
+        lower the error of other vectors too.
     beam_width : int, default=16
-        How many codes of a row are kept while they are made byte by byte, at most 64:
-        the more, the lower the error, in time in proportion. It may be changed after
-        the fit.
+        Number of partial codes that the search for a vector's code keeps at each byte,
+        at most 64. A wider beam lowers the error, and takes proportionally longer. You
+        can change it after `fit`.
     max_train_samples : int or None, default=100_000
-        Maximum number of rows, drawn at random, that `fit` learns from. None uses all.
+        Maximum number of vectors, drawn at random, that `fit` uses. None uses all.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
     device : str, default="cpu"
-        Where codes are found, in `fit` and `transform`, as in `HammingNeighbors`. Codes
-        may differ where their errors differ by rounding alone.
+        Where `fit` and `transform` search for codes, as in `HammingNeighbors`. Devices
+        may choose different codes if their errors differ only by rounding.
     random_state : int, RandomState instance or None, default=None
-        Draws rows, first centres and noise. None is as 0: the same rows make the same
-        codes.
+        Seed for drawing training vectors, first centres and noise. None is the same as
+        0, so that fits are reproducible by default.
     verbose : bool, default=False
         Whether to print the mean squared error after each alternation.
 
     Attributes
     ----------
     codebook_ : ndarray of shape (n_blocks, 256 or 16, n_features), float32
-        What each block of a code adds by its value: see the notes. It is the product of
-        the next two, computed at each access.
+        Vector that each value of each block adds; for blocks see the notes. It is the
+        product of `entries_` and `scales_`, computed on each access.
     entries_ : ndarray of shape (n_blocks, 256 or 16, n_features), int8
-        The codebook in whole numbers, which are what files and indexes hold; int16 or
-        float32 where 8 bits would raise the mean or the median of the squared errors of
-        the rows of the fit by more than .5 %.
+        The codebook as integers, which is what files and indexes store. The dtype is
+        int16 or float32 if 8 bits would raise the mean or the median squared error of
+        the training vectors by more than 0.5 %.
     scales_ : ndarray of shape (n_blocks,), float32, or None
-        Powers of two that the whole numbers of blocks are multiplied by; None without
-        these.
+        Power of two by which the integers of each block are multiplied. None if the
+        entries are floats.
     offset_ : ndarray of shape (n_features,), float64
-        Added to these: the mean of the rows.
+        Mean of the training vectors, added to every decoded vector.
     block_bits_ : {8, 4}
-        Bits of a block.
+        Number of bits per block.
     n_parts_ : int
-        Parts of the code that are fitted by themselves: see the notes.
+        Number of parts of the code that are fitted independently; see the notes.
     error_ : float
-        Mean squared error of the codes that `transform` finds for the rows that `fit`
-        saw, or of 2000 of them that are drawn at random.
+        Mean squared error of the training vectors when encoded by `transform`, measured
+        on 2000 random ones if there are more.
     length_bits_, distance_bits_ : int
-        Bits of the fraction of a float that suffice for the length of a decoded vector,
-        and for its squared distance from the offset, where searches keep these: with
-        fewer, `fit` found that rows lose neighbours.
+        Bits of float mantissa that searches keep for the length of a decoded vector and
+        for its squared distance from the offset. `fit` chooses the fewest that lose no
+        neighbours.
     normalized_ : bool
-        Whether all rows had unit length, but for zeros. Then searches scale what codes
-        decode to, as `skhash.neighbors.asymmetric_scores` says.
+        Whether all vectors had unit length, apart from zero vectors. Searches then
+        scale decoded vectors to unit length; see `skhash.neighbors.asymmetric_scores`.
     n_bits_ : int
-        ``8 n_bytes``, the length of the codes.
+        Length of the codes, ``8 * n_bytes``.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    skhash.HashedNeighbors : Finds neighbours by such codes.
-    skhash.AsymmetricNeighbors : Searches them with uncompressed queries.
-    skhash.quantization.LinearDecoder : A codebook for codes that are given.
+    skhash.HashedNeighbors : Encodes vectors and searches the codes in one estimator.
+    skhash.AsymmetricNeighbors : Searches the codes with uncompressed queries.
+    skhash.quantization.LinearDecoder : A codebook for existing binary codes.
 
     Notes
     -----
-    A block is a byte, ``block_bits_`` is 8, if the codebook then has at most two
-    entries for each row of the fit and part, and at most 134 MB. Otherwise it is half a
-    byte, of 16 entries; the first of two is the high half.
+    The fit starts from residual quantization: the entries of each byte are the centres
+    of progressive k-means on the residuals of the bytes before it [2]_. Codes are found
+    by a beam search, byte by byte [1]_ [2]_. Least squares then moves the entries; a
+    ridge holds back entries that few vectors use. Meanwhile the codebook has noise that
+    decreases to 0, a stochastic relaxation [3]_.
 
-    `fit` needs memory with the square of the number of entries, and time with its third
-    power. So codes of more than 32 bytes (256 with half bytes) have parts: of P parts,
-    one has every P-th principal axis of the rows, and an additive code of what they are
-    there. This is additive product quantization [1]_ with other axes. There are not
-    more parts than columns.
+    A block is a whole byte (``block_bits_`` is 8) if each part of the codebook then has
+    at most two entries per training vector, and the codebook takes at most 134 MB.
+    Otherwise a block is half a byte with 16 entries, and the high half comes first.
+
+    The memory of `fit` grows with the square of the number of entries, and its time
+    with the cube. Codes of more than 32 bytes (256 with half-byte blocks) are therefore
+    divided into parts. Each of P parts is an additive code of the data's coordinates on
+    every P-th principal axis; this is additive product quantization [1]_ with other
+    axes. There are at most as many parts as columns.
 
     References
     ----------
@@ -189,14 +192,14 @@ class AdditiveQuantizer(
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:
-        """Learn the codebook.
+        """Learn the codebook from vectors.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors.
+            Vectors to learn from.
         y : Ignored
             Not used, present for API consistency by convention.
 
@@ -208,8 +211,8 @@ class AdditiveQuantizer(
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, or `n_bytes` is too much for its columns, or
-            there is no such device.
+            If `X` holds NaN or infinity, if `n_bytes` is too large for the number of
+            columns, or if the device does not exist.
         """
         check_device(self.device)
         seed = seed_of(self.random_state)
@@ -227,11 +230,12 @@ class AdditiveQuantizer(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors to encode.
 
         Returns
         -------
         codes : ndarray of shape (n_samples, n_bytes), uint8
-            The code of a row does not depend on the rows beside it, or on the number of
+            One code per row. It does not depend on the other rows or on the number of
             threads. Rows are read in chunks.
         """
         check_is_fitted(self)
@@ -239,7 +243,7 @@ class AdditiveQuantizer(
         return values_to_bytes(values, self.block_bits_)
 
     def inverse_transform(self, X) -> np.ndarray:
-        """Decode codes.
+        """Decode codes into vectors.
 
         Parameters
         ----------
@@ -249,6 +253,7 @@ class AdditiveQuantizer(
         Returns
         -------
         decoded : ndarray of shape (n_samples, n_features), float64
+            The vectors that the codes stand for.
         """
         check_is_fitted(self)
         return decode(self._values_of(X), self.codebook_, self.offset_)
@@ -259,8 +264,9 @@ class AdditiveQuantizer(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors.
         codes : array-like of shape (n_samples, n_bytes), uint8, default=None
-            Codes of the vectors, which need not be made then.
+            Codes of the vectors, if you have them; otherwise `X` is encoded.
 
         Returns
         -------
@@ -274,18 +280,19 @@ class AdditiveQuantizer(
         return squared_errors(X, values, self.codebook_, self.offset_)
 
     def score(self, X, y=None) -> float:
-        """Return minus the mean squared distance of vectors from their decoded codes.
+        """Return the negated mean squared error of the decoded codes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors.
         y : Ignored
             Not used, present for API consistency by convention.
 
         Returns
         -------
         score : float
-            At most 0; the greater, the better.
+            At most 0; greater is better.
         """
         return -float(self.reconstruction_error(X).mean())
 
@@ -341,7 +348,7 @@ class AdditiveQuantizer(
         of_bytes = self.block_bits_ > 1 and self.n_bits_ % 8 == 0
         if not of_bytes or self.n_parts_ > len(self.entries_):
             about = f"{self.n_bits_} bits in {self.n_parts_} parts"
-            raise ValueError(f"Codes of {about} are no bytes of a quantizer.")
+            raise ValueError(f"Codes of {about} are not those of a quantizer.")
 
     @property
     def _n_features_out(self):
@@ -371,9 +378,9 @@ def choose_blocks(n_bytes, shape) -> tuple[int, int]:
             return block_bits, n_parts
     most = min(n_columns * MAX_ENTRIES, MAX_NUMBERS // n_columns) // count_entries(8, 4)
     raise ValueError(
-        f"n_bytes={n_bytes} is too much for n_features={n_columns}, with which codes "
-        f"have at most {most} bytes. Lower n_bytes, or reduce wide rows before, by PCA "
-        "or TruncatedSVD."
+        f"n_bytes={n_bytes} is too much for n_features={n_columns}, for which codes "
+        f"can have at most {most} bytes. Lower n_bytes, or reduce the columns of wide "
+        "rows first, with PCA or TruncatedSVD."
     )
 
 

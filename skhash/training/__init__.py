@@ -1,4 +1,4 @@
-"""The training of torch modules: the one place that knows skorch."""
+"""Training of torch modules with skorch."""
 
 from typing import TYPE_CHECKING
 

@@ -33,25 +33,25 @@ Optimizer = str | type | partial
 
 @with_parameters(kw_only=True)
 class TrainedMixin:
-    """An estimator that trains a `TrainedModule`, in a skorch net.
+    """Base of estimators that train a `TrainedModule` in a skorch net.
 
-    A leaf writes three methods:
+    A subclass defines three methods:
 
-    * ``_build(X, targets, run)`` returns the module with its first weights;
-    * ``_module(run)`` returns a module of the shapes of a fit, whose weights are then
-      replaced; `run` is None where it is not trained;
-    * ``_read(module, X, run)`` returns the fitted attributes besides those below.
+    * ``_build(X, targets, run)`` returns the module with its initial weights;
+    * ``_module(run)`` returns a module with the shapes of a fit, whose weights are then
+      replaced; `run` is None if it is not trained further;
+    * ``_read(module, X, run)`` returns further fitted attributes.
 
     Attributes
     ----------
     mean_, scale_
-        Used to standardize rows.
+        Mean and scale by which rows are standardized.
     weights_, weight_names_ : list of ndarray, list of str
-        The state of the module. `save` keeps it.
+        State of the module, which `save` keeps.
     history_ : list of dict
     n_iter_ : int
     net_ : HashNet
-        The trained net, with its optimizer. `save` leaves it out.
+        Trained net, with its optimizer. `save` leaves it out.
     """
 
     lr: Positive = 0.01
@@ -141,8 +141,8 @@ class TrainedMixin:
             )
         except (KeyError, RuntimeError) as error:
             raise ValueError(
-                f"The parameters of this {type(self).__name__} make another network "
-                f"than it was fitted with: {error}"
+                f"The parameters of this {type(self).__name__} do not match the "
+                f"network that it was fitted with: {error}"
             ) from error
         return module
 
@@ -171,9 +171,9 @@ class TrainedMixin:
 
 @with_parameters(kw_only=True)
 class BaseNeuralHasher(TrainedMixin, BaseHasher):
-    """Base of the encoders that are trained by gradient descent.
+    """Base of encoders that are trained by gradient descent.
 
-    A leaf writes the methods that `TrainedMixin` names.
+    A subclass defines the methods that `TrainedMixin` lists.
     """
 
     # Whether there is a `partial_fit`.
@@ -183,28 +183,27 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
     def partial_fit(self, X, y=None):
         """Train for one epoch on these rows, as one part of a stream.
 
-        The first call also builds the model, from its rows alone: let them be some
-        thousands, drawn at random. Later calls keep the optimizer's state; on an
-        encoder that was loaded from a file, or copied off an accelerator, the optimizer
-        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
-        call, and `max_epochs` is not used.
+        The first call also builds the model from its rows, so pass it some thousands of
+        rows drawn at random. Later calls keep the state of the optimizer, unless the
+        encoder was loaded from a file or copied off an accelerator. Only the parameters
+        `lr` and `batch_size` may change between calls; `max_epochs` is not used.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Vectors, one per row.
         y : Ignored
             Not used, present for API consistency by convention.
 
         Returns
         -------
         self : object
-            The encoder. If a later call raises, the encoder is as it was before.
+            The encoder. If a later call raises, the encoder is left as it was.
 
         Raises
         ------
         ValueError
-            As `fit`, or if a parameter has changed that the first call built on.
+            As in `fit`, or if a parameter changed that was fixed by the first call.
         """
         return self._partial_fit(X, y)
 
@@ -213,8 +212,8 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         first = not self.__sklearn_is_fitted__()
         if not first and self.n_bits != self._n_features_out:
             raise ValueError(
-                f"n_bits={self.n_bits}, but the codes that were learned have "
-                f"{self._n_features_out} bits; set it back, or fit anew."
+                f"n_bits={self.n_bits}, but this encoder was fitted for codes of "
+                f"{self._n_features_out} bits; set n_bits back, or fit again."
             )
         X = self._prepare(self._validate(X, reset=first))
         if first:
@@ -241,7 +240,7 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
 
 
 def arrays_of(module) -> dict[str, np.ndarray]:
-    """Copy the learned state of a module to arrays on the CPU.
+    """Copy the learned state of a module to NumPy arrays.
 
     Parameters
     ----------
@@ -264,14 +263,14 @@ def arrays_of(module) -> dict[str, np.ndarray]:
 
 
 class LinearSchedule(BaseEstimator):
-    """A weight that goes from `start` to `end` in `n_steps` steps and stays there.
+    """Weight that changes linearly from `start` to `end` over `n_steps` steps.
 
     Parameters
     ----------
     start, end : float
-        The weight before the first step, and from step `n_steps` on.
+        Weight before the first step, and after step `n_steps`.
     n_steps : int
-        Steps of the optimizer, that is batches, not epochs.
+        Number of optimizer steps, that is batches, not epochs.
 
     Examples
     --------

@@ -29,10 +29,11 @@ class Rows:
     labels : ndarray of shape (n_samples, ...), int64, or None
     weights : ndarray of shape (n_samples,), float32, or None
     partners : ndarray of shape (n_samples, n_candidates, n_each), int64, or None
-        Positions of rows. A row of a batch is fed with the `n_each` of one of its
-        candidates, drawn anew each time.
+        Positions of partner rows. Each time a row is in a batch, one of its candidates
+        is drawn, and its `n_each` rows are added to the batch.
     split : Split or None
-        Which rows are trained on, and which validate; else as the net's splitter says.
+        Which rows are for training and which for validation. None leaves this to the
+        net's splitter.
     """
 
     X: object
@@ -44,19 +45,19 @@ class Rows:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of standardized rows on the device of a module.
+    """Batch of standardized rows, on the device of a module.
 
-    Where rows are fed with partners, the first partner of every row follows all of
-    them, in their order, then the second one; see `parts`.
+    If rows have partners, all rows come first, then the first partner of each row in
+    the same order, then the second partners; see `parts`.
 
     Attributes
     ----------
     X : Tensor of shape (n_rows, n_features)
-        Standardized values; dense, or sparse CSR where the module accepts it.
+        Standardized values: dense, or sparse CSR if the module accepts it.
     rows : Tensor of shape (n_rows,), int64
-        Positions among the rows of the training.
+        Positions among all rows of the training.
     labels, weights, partners : Tensors or None
-        As those of `Rows`, of these rows.
+        As in `Rows`, for the rows of the batch.
     """
 
     X: torch.Tensor
@@ -75,11 +76,11 @@ class Batch:
 
     @property
     def n_parts(self) -> int:
-        """Number of rows fed together: one and its partners."""
+        """Number of parts: 1 plus the number of partners of each row."""
         return 1 if self.partners is None else 1 + self.partners.shape[2]
 
     def parts(self) -> list["Batch"]:
-        """Return the rows themselves, their first partners, and so on."""
+        """Split into the rows themselves, their first partners, and so on."""
         columns = [
             [None] * self.n_parts if value is None else value.chunk(self.n_parts)
             for value in vars(self).values()
@@ -87,11 +88,11 @@ class Batch:
         return [Batch(*values) for values in zip(*columns, strict=True)]
 
     def take(self, rows: slice) -> "Batch":
-        """Return these rows of the batch."""
+        """Return the given rows of the batch."""
         return self._changed(take_rows(self.X, rows), lambda value: value[rows])
 
     def to(self, *args) -> "Batch":
-        """Return the batch on a device, its values in a dtype."""
+        """Move the batch to a device, with values in a dtype."""
         X = self.X.to(*args)
         return self._changed(X, lambda value: value.to(X.device))
 
@@ -101,23 +102,24 @@ class Batch:
 
 
 class TrainedModule(nn.Module, metaclass=ABCMeta):
-    """A module that computes its own loss.
+    """Base class of torch modules that compute their own loss.
 
-    ``forward(X)`` maps the values of a batch to outputs, `loss` these to a scalar. The
-    other methods do nothing unless they are overridden.
+    ``forward(X)`` maps the values of a batch to outputs, and `loss` maps these to a
+    scalar. The other methods do nothing unless you override them.
 
     Attributes
     ----------
     mean : ndarray of shape (n_features,) or None
     scale : float
-        It is fed rows as ``(x - mean) / scale``.
+        The module gets rows as ``(x - mean) / scale``.
     axes : ndarray of shape (n_axes, n_features) or None
-        Rather than with all columns, they are fed with their coordinates along these.
+        Axes along which the module gets the coordinates of rows. None gives it all
+        columns.
     accepts_sparse : bool
-        Whether sparse rows are fed as sparse CSR tensors, else dense. Those are not
-        centred.
+        Whether the module gets sparse rows as sparse CSR tensors, which are not
+        centred. Otherwise they are made dense.
     generator : torch.Generator or None
-        Its random numbers, on its device; see `seed`.
+        Generator of the module's random numbers, on its device; see `seed`.
     """
 
     mean = None
@@ -133,20 +135,20 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
         Parameters
         ----------
         outputs : Tensor
-            The result of ``forward(batch.X)``.
+            Result of ``forward(batch.X)``.
         batch : Batch
         """
 
     def rows(self, X, targets, run) -> Rows:
-        """Return the rows to feed, with their labels, weights and partners.
+        """Return the rows to train on, with their labels, weights and partners.
 
         Parameters
         ----------
         X : {ndarray, CSR array, RowView} of shape (n_samples, n_features)
         targets : object
-            Made of ``y`` by the estimator.
+            Targets that the estimator made from ``y``.
         run : Run
-            Its ``split`` says which rows are trained on.
+            The run; its ``split`` says which rows are for training.
         """
         return Rows(X, split=run.split)
 
@@ -155,14 +157,14 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
         return self.state_dict()
 
     def seed(self, seed, device) -> None:
-        """Draw from a fresh generator on this device."""
+        """Start a new random generator on the given device."""
         self.generator = torch.Generator(device).manual_seed(int(seed))
 
     def start_phase(self, phase: int) -> None:
-        """Called when a phase starts, with a fresh optimizer; the first one is 0."""
+        """Called when a phase starts, with a new optimizer; the first phase is 0."""
 
     def start_epoch(self, epoch: int) -> None:
-        """Called when an epoch starts; the first one is 0."""
+        """Called when an epoch starts; the first epoch is 0."""
 
     def start_step(self, optimizer) -> None:
         """Called before a step of the optimizer."""

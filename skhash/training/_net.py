@@ -260,8 +260,8 @@ def resolve_optimizer(optimizer, others=None, **given):
     twice = [name for name in ("lr", *given) if name in params]
     if twice:
         raise ValueError(
-            f"optimizer={optimizer!r} has {twice[0]}, which the estimator has a "
-            "parameter for; set that."
+            f"optimizer={optimizer!r} sets {twice[0]}, for which the estimator has a "
+            "parameter; set that instead."
         )
     others, kinds = others or {}, vars(torch.optim).items()
     known = others | {key.lower(): cls for key, cls in kinds if _takes_steps(cls)}
@@ -270,7 +270,7 @@ def resolve_optimizer(optimizer, others=None, **given):
     if kind not in others.values() and not _takes_steps(kind):
         raise ValueError(
             f"optimizer={optimizer!r} is not one of {', '.join(sorted(known))}, nor "
-            "another class of torch.optim that takes one step a batch with dense "
+            "another class of torch.optim that takes one step per batch with dense "
             "gradients."
         )
     return kind, given | params
@@ -294,9 +294,9 @@ def _check_no_validation(callbacks):
         watched = getattr(callback, "monitor", None)
         if isinstance(watched, str) and watched.startswith("valid"):
             raise ValueError(
-                f"The callback {type(callback).__name__} watches {watched!r}, and no "
-                "rows are held out to validate on. Hold out a share of them, by "
-                "validation_fraction=0.1, or give monitor='train_loss'."
+                f"The callback {type(callback).__name__} monitors {watched!r}, but no "
+                "rows are held out for validation. Set validation_fraction=0.1, or set "
+                "monitor='train_loss' on the callback."
             )
 
 
@@ -389,9 +389,9 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
         before, now = net.params[name], params[name]
         if not _are_same(before, now):
             raise ValueError(
-                f"partial_fit goes on with the parameters of the calls before, and "
-                f"{name} was {reprlib.repr(before)} then, and is {reprlib.repr(now)} "
-                "now. Set it back, or fit anew; lr and batch_size may change."
+                f"{name} was {reprlib.repr(before)} in earlier calls of partial_fit "
+                f"and is {reprlib.repr(now)} now. Set it back, or fit again; only lr "
+                "and batch_size may change."
             )
     net = copy.deepcopy(net)
     net.run = run

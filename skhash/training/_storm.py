@@ -7,32 +7,33 @@ from torch.optim import Optimizer
 
 
 class Storm(Optimizer):
-    r"""STORM: recursive momentum, which reduces the noise of gradients of batches.
+    r"""STORM optimizer: recursive momentum, which reduces the noise of batch gradients.
 
-    With a second gradient g, of the same batch at the weights before the last step, a
-    step is [1]_
+    Each step uses a second gradient g, of the same batch at the weights before the last
+    step [1]_:
 
     .. math::
 
         d_k = g(W_k; B_k) + (1 - c) (d_{k-1} - g(W_{k-1}; B_k)), \qquad
         W_{k+1} = W_k - \eta d_k
 
-    Both gradients are of the same batch, so a step costs two, and both repeat the same
-    random numbers, as those of dropout. With c = 1 it is gradient descent.
+    A step therefore costs two gradients. Both use the same random numbers, for example
+    for dropout. With c = 1 it is gradient descent.
 
     Parameters
     ----------
     params : iterable of Tensors
+        Parameters to optimize.
     lr : float
         eta.
     forgetting : float, default=0.7
-        c, from 0 to 1: how fast old gradients are forgotten.
+        Rate c at which old gradients are forgotten, from 0 to 1.
     weight_decay : float, default=0.0
-        Adds ``weight_decay W`` to both gradients.
+        Weight decay: adds ``weight_decay W`` to both gradients.
     shadow : callable, default=nullcontext
-        Returns a context manager that surrounds the gradient at the weights before:
-        inside it the batch must leave no trace. `SupervisedHash` and `DualHashEncoder`
-        set it.
+        Function that returns a context manager for the gradient at the earlier weights,
+        within which the batch must not change any state. `SupervisedHash` and
+        `DualHashEncoder` set it.
 
     References
     ----------
@@ -59,13 +60,13 @@ class Storm(Optimizer):
 
     @torch.no_grad()
     def step(self, closure):
-        """Make one step.
+        """Perform one optimization step.
 
         Parameters
         ----------
         closure : callable
-            Sets the gradients of the batch to those at the current weights and returns
-            the loss. Called twice, from the second step on.
+            Function that computes the gradients of the batch at the current weights and
+            returns the loss. It is called twice per step, except in the first step.
         """
         earlier = self._earlier_gradients(closure) if self.state else {}
         with torch.enable_grad():

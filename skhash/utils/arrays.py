@@ -31,7 +31,7 @@ def as_readable(array):
     if isinstance(array, np.ma.MaskedArray):
         raise ValueError(
             "A masked array would lose its mask here; pass array.filled(...), or only "
-            "the rows that are whole."
+            "the rows without masked values."
         )
     dtype = getattr(array, "dtype", None)
     if isinstance(dtype, np.dtype):  # its text takes as long as a step of a search
@@ -134,9 +134,9 @@ def check_magnitude(X, smallest=SMALLEST_VALUE) -> None:
     largest = max(X.max(), -X.min())
     if largest > LARGEST_VALUE or 0 < largest < smallest:
         raise ValueError(
-            f"The largest magnitude in X is {largest:.3g}, and has to be from "
-            f"{smallest:g} to {LARGEST_VALUE:g}. Look for wrong values in X, or "
-            "multiply all rows by a constant: codes do not depend on the unit."
+            f"The largest magnitude in X is {largest:.3g}, but it must be from "
+            f"{smallest:g} to {LARGEST_VALUE:g}. Check X for wrong values, or multiply "
+            "all rows by a constant; codes do not depend on the scale."
         )
 
 

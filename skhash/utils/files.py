@@ -75,8 +75,8 @@ def _replace(temporary: Path, path: Path) -> None:
         _patiently(partial(os.replace, temporary, path))
     except PermissionError as error:
         reason = (
-            "cannot be replaced, as it is open or mapped, or as you may not write "
-            "there; close it, or save to another place"
+            "cannot be replaced: it is open or mapped, or you have no permission; "
+            "close it, or save to another path"
         )
         raise PermissionError(error.errno, reason, str(path)) from error
 

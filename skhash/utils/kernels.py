@@ -98,8 +98,8 @@ def _warn_once(done, folder, error):
         _warned.add((done, folder))
         warnings.warn(
             f"A compiled kernel in {folder} cannot be {done} ({error}). It is compiled "
-            "again, which takes seconds. If the warning returns, delete the .nbi and "
-            ".nbc files there, free the disk, or set NUMBA_CACHE_DIR to a new folder.",
+            "again, which takes seconds. If this recurs, remove the .nbi and .nbc "
+            "files there, free disk space, or set NUMBA_CACHE_DIR to another folder.",
             stacklevel=2,
         )
 

@@ -19,7 +19,7 @@ def resolved(value, names: dict, base: type, parameter: str) -> BaseEstimator:
     Raises
     ------
     ValueError
-        If it is neither, or a parameter of it is out of range.
+        If it is neither, or if one of its parameters is out of range.
     """
     if isinstance(value, base):
         strategy = clone(value)

@@ -49,7 +49,7 @@ def encoded_targets(y, estimator) -> tuple[np.ndarray, np.ndarray]:
     classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
     if len(classes) == 1:
         raise ValueError(
-            f"y holds one class only, {classes.tolist()[0]!r}; give 2 or more."
+            f"y holds only one class, {classes.tolist()[0]!r}; give 2 or more."
         )
     # As a list, so that classes in an array of objects get a type that can be saved.
     return np.array(classes.tolist()), codes[:, None].astype(np.int64)
@@ -114,18 +114,18 @@ def check_shared(codes):
         counts = np.bincount(known)
         if 0 < len(known) == counts.max():
             raise ValueError(
-                "y holds one class only besides -1, which stands for unknown; give 2 "
-                "or more. If -1 is a class, call it by another number."
+                "y holds only one class besides -1, which stands for unknown; give 2 "
+                "or more. If -1 is a class, use another number for it."
             )
     if not counts.any():
         raise ValueError(
-            "y has no label: all rows are of unknown class (-1), or have no label of "
-            "several. Give some labels, or learn without y."
+            "y has no labels: every row has an unknown class (-1), or none of several "
+            "labels. Give some labels, or fit without y."
         )
     if counts.max() < 2:
         raise ValueError(
-            f"y has {np.count_nonzero(counts)} labels, of which no two rows share one, "
-            "so no rows are similar; give labels that some rows have in common."
+            f"y has {np.count_nonzero(counts)} labels, but no two rows share one, so "
+            "no rows are similar; give labels that some rows have in common."
         )
 
 
@@ -177,8 +177,8 @@ def _named(y):
         if not fits or label != label:
             raise ValueError(
                 f"y holds {label!r} among {'strings' if are_names else 'numbers'}; "
-                "give all numbers or all strings, and None or -1 where a class is not "
-                "known."
+                "give all numbers or all strings, and mark unknown classes with None "
+                "or -1."
             )
     labels = np.where(is_unknown, UNKNOWN_NAME if are_names else UNKNOWN, y)
     return np.array(labels.tolist())

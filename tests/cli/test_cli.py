@@ -486,12 +486,12 @@ class TestEncode:
     @pytest.mark.parametrize(
         "words, message",
         [
-            (("encoder", "X.npy", "codes.bin"), "codes are written as .npy"),
-            (("encoder", "X.npy", "nowhere/codes.npy"), "there is no directory"),
+            (("encoder", "X.npy", "codes.bin"), "must end in .npy"),
+            (("encoder", "X.npy", "nowhere/codes.npy"), "does not exist; create"),
             (("encoder", "X.npy", "folder.npy"), "is a directory"),
             (("encoder", "X.npy", "X.npy"), "holds the vectors"),
             (("encoder", "wide.npy", "c.npy"), "12 numbers, .* encodes vectors of 6"),
-            (("index", "X.npy", "c.npy"), "a HammingNeighbors, which makes no"),
+            (("index", "X.npy", "c.npy"), "a HammingNeighbors, which does not"),
             (("absent", "X.npy", "c.npy"), "is not a saved skhash estimator"),
         ],
     )
@@ -545,8 +545,8 @@ class TestErrors:
             (ValueError("one\r\n\u2028two"), 2, "one two"),
             (ValueError("begun " + 10**6 * "x"), 2, "begun ..."),
             (ValueError("a\x1b[31mb"), 2, "a?[31mb"),
-            (MemoryError("1 TiB"), 2, "out of memory, so .* or bits: 1 TiB"),
-            (RuntimeError("CUDA out of memory"), 2, "out of memory, .*: CUDA .*"),
+            (MemoryError("1 TiB"), 2, "out of memory; .* or bits: 1 TiB"),
+            (RuntimeError("CUDA out of memory"), 2, "out of memory; .*: CUDA .*"),
             (OSError(28, "No space left"), 2, "No space left"),
             (KeyboardInterrupt(), 130, "interrupted"),
         ],
@@ -615,7 +615,7 @@ class TestStreams:
         assert run(*words, "--quiet")[2] == ""
         errors = run(*words)[2]
         assert last in errors  # by rich
-        assert errors.startswith("Audit of X.npy: ") == (command == "audit")
+        assert errors.startswith("Auditing X.npy: ") == (command == "audit")
         no_import("rich")
         errors = run(*words)[2].splitlines()
         assert len(errors) > 2 and last in errors[-1]
@@ -630,7 +630,7 @@ class TestCheck:
             "report": ["report/again"],
             ".": ["encoder", "report/again"],
         }.items():
-            lines = [f"{path}: a {type(encoder).__name__}, whole" for path in paths]
+            lines = [f"{path}: {type(encoder).__name__}, intact" for path in paths]
             assert run("check", folder) == (0, "\n".join([*lines, ""]), "")
         assert run("check", ".", "--quiet") == (0, "", "")
         file = Path("report/again", FILE)

@@ -272,7 +272,7 @@ def test_a_vector_of_another_dimension_between_others(tmp_path, mmap):
     content[16 * 23_456] = 4
     (tmp_path / "bad.fvecs").write_bytes(content)
     with pytest.raises(
-        ValueError, match="a vector of dimension 4 where the first has 3"
+        ValueError, match="a vector of dimension 4, but the first has 3"
     ):
         open_vectors(tmp_path / "bad.fvecs", mmap=mmap)
 
@@ -324,8 +324,8 @@ def records(h5py, saved, folder):
         (soft_link, "no data set train, but test; links are not"),
         (terabytes, "/train declares 4,000,000,000,000 bytes of numbers, and the file"),
         (terabytes_in_chunks, "/train declares 4,000,000,000,000 bytes of numbers"),
-        (texts, "which is no number"),
-        (records, "which is no number"),
+        (texts, "which is not numeric"),
+        (records, "which is not numeric"),
     ],
 )
 def test_hdf5_without_numbers_of_its_own(tmp_path, fill, message):

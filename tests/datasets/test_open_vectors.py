@@ -164,7 +164,7 @@ def test_tables(tmp_path, kind, n):
                 write_table(arrow, path, table.append_column("w", table["v"]), kind)
                 np.testing.assert_array_equal(open_vectors(path, column="v"), rows)
                 with pytest.raises(
-                    ValueError, match="column=NAME, among id, v, text, w"
+                    ValueError, match="column=NAME to .* among id, v, text, w"
                 ):
                     open_vectors(path)
 
@@ -179,8 +179,8 @@ def test_tables(tmp_path, kind, n):
         ([[1.0, 2.0]] * 999 + [None], "v has missing values"),
         ([None] + [[1.0, 2.0]] * 999, "v has missing values"),
         ([1.5] * 999 + [None], "no nulls"),
-        ([["a"]] * 1000, "column=NAME, among v"),
-        ([True] * 1000, "column=NAME, among v"),
+        ([["a"]] * 1000, "column=NAME to .* among v"),
+        ([True] * 1000, "column=NAME to .* among v"),
         ([[]] * 1000, "v.parquet|v.feather|v.arrow"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_pickle_of_torch_is_refused_with_a_line_that_converts_it(tmp_path):
     torch = pytest.importorskip("torch")
     path = tmp_path / "v.pt"
     torch.save(torch.tensor(X).bfloat16(), path)
-    with pytest.raises(ValueError, match="v.pt is a pickle") as refused:
+    with pytest.raises(ValueError, match="v.pt is a torch pickle") as refused:
         open_vectors(path)
     line = str(refused.value).partition("Convert it: ")[2]
     exec(line, {"np": np, "torch": torch})
@@ -304,7 +304,7 @@ def test_names_that_are_not_there(tmp_path):
         open_vectors(tmp_path / "v.npz", name="c")
     np.save(tmp_path / "v.npy", X)
     for option in ("name", "column"):
-        with pytest.raises(ValueError, match="v.npy has no arrays or columns .* c"):
+        with pytest.raises(ValueError, match="v.npy has no named .* columns, .* c"):
             open_vectors(tmp_path / "v.npy", **{option: "c"})
 
 
@@ -360,5 +360,5 @@ def test_npz_without_a_clear_matrix(tmp_path):
 
 @pytest.mark.parametrize("name", ["v.txt", "v", "v.vecs"])
 def test_unknown_suffix_lists_what_is_read(tmp_path, name):
-    with pytest.raises(ValueError, match=rf"{name} has the suffix.*\.npy.*\.hdf5"):
+    with pytest.raises(ValueError, match=rf"{name} has the unknown.*\.npy.*\.hdf5"):
         open_vectors(tmp_path / name)

@@ -87,7 +87,7 @@ def test_defaults_and_bits(codes, queries):
 
 
 def test_errors(codes, queries):
-    with pytest.raises(ValueError, match="same width"):
+    with pytest.raises(ValueError, match="equal widths"):
         ShardedNeighbors().fit([codes, codes[:, :1]])
     with pytest.raises(ValueError, match="two axes"):
         ShardedNeighbors().fit([codes, codes[0]])

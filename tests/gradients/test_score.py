@@ -128,7 +128,7 @@ def test_unbiased_with_a_baseline_that_has_learned(family, baseline, units):
 
 @each("family", [Reinforce, MuProp])
 def test_rows_are_asked_for(family):
-    with pytest.raises(ValueError, match=f"{family.__name__}.*pass rows, or take"):
+    with pytest.raises(ValueError, match=f"{family.__name__}.*pass rows, or use"):
         family("row").surrogate(Loss(), LOGITS[None])
 
 

@@ -104,7 +104,7 @@ def test_debiased_st_of_a_quadratic_is_exact_in_the_mean(units, per_row):
 
 
 def test_debiased_st_needs_the_curvature():
-    with pytest.raises(ValueError, match="pass curvature, or take debias=None"):
+    with pytest.raises(ValueError, match="pass curvature, or use debias=None"):
         run(StraightThrough("quadratic"), Quadratic(), BernoulliUnits())
 
 

@@ -110,7 +110,7 @@ def test_exact_at_sure_units():
 
 
 def test_exact_refuses_too_many_units():
-    with pytest.raises(ValueError, match=r"2\*\*17 states.*those of 16.*LocalExp"):
+    with pytest.raises(ValueError, match=r"2\*\*17 states.*limited to 16.*LocalExp"):
         Exact().surrogate(lambda x: x.sum(dim=-1), torch.zeros(1, 17))
 
 

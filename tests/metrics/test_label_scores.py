@@ -293,16 +293,16 @@ def test_too_many_shared_labels_for_the_exponential_gain():
     labels = np.ones((2, 600), dtype=int)
     data = ([[0, 1], [1, 1]], [[0, 1], [1, 1]], labels, labels)
     assert ndcg_at_k_score(*data) == 1
-    with pytest.raises(ValueError, match="600 shared labels are too many"):
+    with pytest.raises(ValueError, match="share 600 labels, too many"):
         ndcg_at_k_score(*data, gain="exponential")
 
 
 CODES = [[0, 1], [1, 1]]
 BAD = [
-    (([[0, 1, 1]], CODES, [1], [1, 2]), {}, "3 bits and database_codes 2"),
+    (([[0, 1, 1]], CODES, [1], [1, 2]), {}, "3 bits, but database_codes have 2"),
     (([[0, 9]], CODES, [1], [1, 2]), {}, "got 9"),
-    (([0, 1], CODES, [1], [1, 2]), {}, "^query_codes .* A single code is a row"),
-    (([1], [1, 2], CODES[:1], CODES), {}, "codes are given before labels"),
+    (([0, 1], CODES, [1], [1, 2]), {}, "^query_codes .* Pass a single code as one row"),
+    (([1], [1, 2], CODES[:1], CODES), {}, "pass codes before labels"),
     ((CODES, [1, 2], CODES, CODES), {}, "^database_codes"),
     ((np.empty((0, 2)), CODES, [], [1, 2]), {}, "nothing to rank"),
     ((CODES[:1], CODES[:1], [1], [1]), {"exclude_self": True}, "nothing to rank"),

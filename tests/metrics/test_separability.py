@@ -96,7 +96,7 @@ def test_no_pairs_give_nan_and_a_warning():
 
 
 def test_half_a_database_is_named():
-    with pytest.raises(ValueError, match="database_labels are None"):
+    with pytest.raises(ValueError, match="database_labels are missing"):
         class_distances([[0, 1]], [1], [[0, 1]])
 
 

@@ -176,7 +176,7 @@ def test_scaling_does_not_change_the_answer(metric, make):
     [
         ((np.eye(3), np.eye(3), 4), {}, "n_neighbors=4 is more than the 3"),
         ((np.eye(3), None, 3), {}, "n_neighbors=3 is more than the 2"),
-        ((np.eye(3), np.eye(4), 1), {}, "3 features and X_database 4"),
+        ((np.eye(3), np.eye(4), 1), {}, "3 features, but X_database has 4"),
         ((np.eye(3), np.eye(3)[:2], 1), {"exclude_self": True}, "got 3 and 2"),
         (([[np.nan]], [[1.0]], 1), {}, "NaN"),
         ((np.eye(3), np.eye(3), 0), {}, "n_neighbors"),
@@ -255,7 +255,7 @@ CODES = [[0, 1], [1, 1], [0, 0]]
 @each(
     "truth, options, message",
     [
-        ([[0], [1], [3]], {}, "hold 3, which is no position"),
+        ([[0], [1], [3]], {}, "hold 3, which is not a position"),
         ([[0], [1], [-1]], {}, "hold -1"),
         ([[0, 0], [1, 2], [0, 1]], {}, "Row 0 .* twice"),
         ([[1], [1], [0]], {"exclude_self": True}, "Row 1 .* query itself"),

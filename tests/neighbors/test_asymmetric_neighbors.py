@@ -160,7 +160,7 @@ def test_the_graph_is_of_distances(data):
 
 def test_what_is_missing_or_does_not_fit_is_refused(data):
     index = data.index()
-    with pytest.raises(ValueError, match="'cosine', .* for 'euclidean'; fit again"):
+    with pytest.raises(ValueError, match="'cosine', .*='euclidean'; set it back"):
         data.index().set_params(metric="cosine").kneighbors(data.queries)
     with pytest.raises(ValueError, match="7 features"):
         index.kneighbors(np.ones((17, 7)))
@@ -179,9 +179,9 @@ def test_a_failed_addition_leaves_the_index_as_it_was(data):
     expected = index.kneighbors(data.queries)
     for message, arguments in [
         ("by the first partial_fit", {"decoder": data.decoder}),
-        ("before have no ids", {"ids": [3]}),
-        ("before have no errors", {"errors": [3.0]}),
-        ("before have no labels", {"y": [3]}),
+        ("index have no ids", {"ids": [3]}),
+        ("index have no errors", {"errors": [3.0]}),
+        ("index have no labels", {"y": [3]}),
     ]:
         with pytest.raises(ValueError, match=message):
             index.partial_fit(data.bits[:1], **arguments)
@@ -265,7 +265,7 @@ def test_later_codes_may_have_larger_numbers(data):
     ("arguments", "message"),
     [
         ({"errors": np.ones(N - 1)}, "inconsistent numbers of samples"),
-        ({"errors": -np.ones(N)}, "not below 0, got shape .* a least of -1.0"),
+        ({"errors": -np.ones(N)}, "at least 0, got shape .* a minimum of -1.0"),
         ({"errors": np.ones((N, 1))}, "squared distances, of shape"),
         ({"errors": np.full(N, np.nan)}, "NaN"),
         ({"errors": np.ones(N), "metric": "inner_product"}, "distances and angles"),
@@ -279,10 +279,10 @@ def test_errors_that_are_none(data, arguments, message):
 
 def test_errors_are_for_all_codes_or_none(data):
     index = data.index()
-    with pytest.raises(ValueError, match="before have no errors; give errors to fit"):
+    with pytest.raises(ValueError, match="index have no errors; give errors to fit"):
         index.partial_fit(data.bits, errors=np.ones(N))
     index.fit(data.bits, decoder=data.decoder, errors=np.ones(N))
-    with pytest.raises(ValueError, match="before have errors; give errors to fit"):
+    with pytest.raises(ValueError, match="index have errors; give errors to fit"):
         index.partial_fit(data.bits)
 
 

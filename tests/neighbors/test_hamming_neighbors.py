@@ -211,14 +211,14 @@ def test_a_failed_call_changes_nothing(method, codes, y):
 
 def test_partial_fit_refuses_what_does_not_fit():
     index = HammingNeighbors().fit([[0, 0], [1, 1]], [5, 6])
-    with pytest.raises(ValueError, match="have labels and these have none"):
+    with pytest.raises(ValueError, match="have labels, but these have none"):
         index.partial_fit([[0, 1]])
     with pytest.raises(ValueError, match="same columns"):
         index.partial_fit([[0, 1]], [[1, 2]])
     with pytest.raises(ValueError, match="X has 1 features"):
         index.partial_fit([[0]], [7])
     assert index.n_samples_fit_ == 2
-    with pytest.raises(ValueError, match="have no labels and these have some"):
+    with pytest.raises(ValueError, match="have no labels, but these have some"):
         HammingNeighbors().fit([[0]]).partial_fit([[1]], [1])
 
 
@@ -342,7 +342,7 @@ LARGE = 2**60 + 1
 )
 def test_labels_that_would_change_are_refused(some, others):
     index = HammingNeighbors().fit([[0, 1]] * 2, some)
-    with pytest.raises(ValueError, match="give labels of one type"):
+    with pytest.raises(ValueError, match="give labels of the same type"):
         index.partial_fit([[0, 1]] * 2, others)
     assert index.y_.tolist() == list(some)
 

@@ -114,10 +114,10 @@ def test_what_is_no_saved_estimator(path, tmp_path):
         with pytest.raises(FileNotFoundError, match=message):
             skhash.load(absent)
     rewrite(path, format=2, skhash_version="7.5")
-    with pytest.raises(ValueError, match="format 2 of skhash 7.5, .* reads 1; update"):
+    with pytest.raises(ValueError, match="format 2, .* 7.5, .* format 1; update"):
         skhash.load(path)
     rewrite(path, format=None)
-    with pytest.raises(ValueError, match="before format 1, .* fit it again and save"):
+    with pytest.raises(ValueError, match="before format 1; fit it again and save"):
         skhash.load(path)
 
 
@@ -205,7 +205,7 @@ def test_the_rest_of_a_first_save_that_was_killed_is_no_other_content(tmp_path):
 def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
     params = {**TRAINED, "validation_fraction": 0.2, name: value}
     encoder = skhash.SGHEncoder(**params).fit(X)
-    with pytest.warns(UserWarning, match=f"{name}: .* is not saved") as caught:
+    with pytest.warns(UserWarning, match=f"{name} is not saved") as caught:
         encoder.save(tmp_path)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -249,7 +249,7 @@ def test_parameters_that_are_objects_of_ours_and_of_others(tmp_path):
     assert repr(loaded.get_params()) == repr(encoder.get_params())
     assert loaded.hidden_layer_sizes == (4, 3)
     assert_same_answers(loaded.fit(X), encoder)
-    with pytest.warns(UserWarning, match="kl_weight: OwnSchedule .* is not saved"):
+    with pytest.warns(UserWarning, match="kl_weight is not saved, .* OwnSchedule"):
         encoder.set_params(kl_weight=OwnSchedule(0.0, 1.0, 3)).save(tmp_path)
     default = skhash.StochasticAutoencoderHash().kl_weight
     assert skhash.load(tmp_path).kl_weight == default
@@ -260,7 +260,7 @@ class OwnHash(ITQHash):
 
 
 def test_classes_of_others_are_not_saved(tmp_path):
-    with pytest.raises(TypeError, match="is a OwnHash, which is not saved as data"):
+    with pytest.raises(TypeError, match="is a OwnHash, which cannot be saved"):
         OwnHash(2).fit(X).save(tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -279,7 +279,7 @@ def test_long_histories_and_many_names(tmp_path):
     encoder.history_ = encoder.history_ * 20_000
     encoder.save(tmp_path)
     assert skhash.load(tmp_path).history_ == encoder.history_
-    with pytest.raises(ValueError, match="take .* bytes, and may take 1048576"):
+    with pytest.raises(ValueError, match="take .* bytes, but .* at most 1048576"):
         encoder.set_params(device="d" * 2**20).save(tmp_path)
 
 

@@ -59,10 +59,10 @@ def test_columns_of_several_labels(form, dtype):
         (None, "requires y"),
         ([-1, -1], "no label"),
         (["-1", None], "no label"),
-        ([4, 4, 4], "one class only"),
+        ([4, 4, 4], "only one class"),
         ([4, 4, -1], "besides -1.*another number"),
         ([1, 2, 3], "no two rows share one"),
-        ([1, 2, -1], "2 labels, of which no two"),
+        ([1, 2, -1], "2 labels, but no two"),
         (np.zeros((3, 2)), "no label"),
         (np.eye(3), "no two rows share one"),
         (2 * np.eye(3) - 1, "holds -1.0; give 0 and 1"),
@@ -90,5 +90,5 @@ def test_a_part_of_a_stream_may_be_without_labels():
 
 def test_targets_that_no_rows_share():
     check_shared(encoded_targets(["a", "b", "a"], None)[1])
-    with pytest.raises(ValueError, match="3 labels, of which no two"):
+    with pytest.raises(ValueError, match="3 labels, but no two"):
         check_shared(encoded_targets(["a", "b", "c"], None)[1])

@@ -20,22 +20,22 @@ def make_problem(model, X, y, loss, batch_size, device):
         return _fitted_problem(model, X, y, loss, batch_size, device)
     if isinstance(model, nn.Module) == (loss is None) or not callable(model):
         raise TypeError(
-            f"model={model!r} with loss={loss!r}: give a function of bits alone, a "
-            "torch module and its loss, or an encoder that was trained with drawn bits."
+            f"model={model!r} with loss={loss!r} must be a function of bits alone, a "
+            "torch module and its loss, or an encoder trained with sampled bits."
         )
     if not isinstance(X, torch.Tensor):
         X = torch.as_tensor(contiguous_rows(as_array(X)))
     X = X.detach() if X.is_floating_point() else X.to(torch.get_default_dtype())
     if X.ndim < 2 or not len(X):
         raise ValueError(
-            f"X has the shape {tuple(X.shape)}; give two axes, or more for a model "
-            "that reads them, and at least one row."
+            f"X has shape {tuple(X.shape)}; give at least one row, and two axes, or "
+            "more for a model that takes them."
         )
     if loss is None:
         if y is not None or batch_size not in (None, len(X)):
             raise ValueError(
-                "A function of bits sees all rows at once and no targets: leave "
-                f"batch_size={batch_size!r} and y out, or pass a module and loss=."
+                "A function of bits gets all rows at once and no targets; leave out "
+                f"batch_size={batch_size!r} and y, or pass a module and loss=."
             )
         model, loss = _Logits(X), model
     return _own_problem(model, X, y, loss, batch_size, device)
@@ -45,14 +45,14 @@ def _fitted_problem(model, X, y, loss, batch_size, device):
     """Return the problem of the module of a fitted encoder or classifier."""
     if loss is not None:
         raise TypeError(
-            f"A fitted {type(model).__name__} brings its loss; leave loss= out."
+            f"A fitted {type(model).__name__} has its own loss; leave out loss=."
         )
     module, batch = model._training_batch(X, y)
     gradient = getattr(module, "gradient", None)
     if not isinstance(gradient, GradientEstimator | NetworkGradient):
         raise TypeError(
             f"This {type(model).__name__} was trained with gradient={gradient!r}, "
-            "which is no estimator of skhash.gradients: there is nothing to exchange."
+            "which is not an estimator of skhash.gradients, so it cannot be exchanged."
         )
     # Not every generator can be copied, and this one is replaced at each call.
     generator = getattr(module, "generator", None)
@@ -119,9 +119,9 @@ class _OwnModule(nn.Module):
             losses = self.function(values, *targets)
             if losses.shape != values.shape[:-1]:
                 raise ValueError(
-                    f"The loss has the shape {tuple(losses.shape)} for values of shape "
-                    f"{tuple(values.shape)}; it has to be one number a row, shape "
-                    f"{tuple(values.shape[:-1])}: reduce the last axis alone."
+                    f"The loss has shape {tuple(losses.shape)} for values of shape "
+                    f"{tuple(values.shape)}; it must be one number per row, of shape "
+                    f"{tuple(values.shape[:-1])}. Reduce only the last axis."
                 )
             return losses
 

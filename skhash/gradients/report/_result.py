@@ -17,28 +17,27 @@ PANELS = {
 
 @dataclass(frozen=True, repr=False)
 class GradientReport:
-    """The measurements of `gradient_report`.
+    """Measurements of gradient estimators, as returned by `gradient_report`.
 
     Attributes
     ----------
     rows : list of named tuples
-        One an estimator and group of parameters, in the order in which they were asked
-        for. With g the reference and h the estimate of a trial, E the mean over trials
-        and batches:
+        One for each estimator and group of parameters, in the order given. With g the
+        reference, h the estimate of a trial, and E the mean over trials and batches:
 
         * ``estimator`` and ``group``;
-        * ``cosine``, ``E <g, h> / (|g| |h|)``, a gradient of zeros counted as 0;
+        * ``cosine``, ``E <g, h> / (|g| |h|)``, where a zero gradient counts as 0;
           ``cosine_low`` and ``cosine_high``, the ends of the central 70 % of the
-          trials, each the mean over its batches;
+          trials, each averaged over its batches;
         * ``improvement``, ``-E <g, h> / sqrt(E |h|^2)``: lower is better; ``optimum``,
           that of the reference itself, ``-sqrt(E |g|^2)``;
-        * ``rmse``, ``sqrt(E |h - g|^2)``; ``relative_rmse``, this over
-          ``sqrt(E |g|^2)``, as all that follow;
+        * ``rmse``, ``sqrt(E |h - g|^2)``; ``relative_rmse``, divided by
+          ``sqrt(E |g|^2)``, as are all of the following;
         * ``bias``, the norm of the mean over trials of h - g; ``bias_floor``, the bias
-          that chance alone would show where there is none: the standard deviation of h
-          over the root of the number of trials, and the noise of the reference;
+          that chance alone would show if there were none, from the standard deviation
+          of h, the number of trials, and the noise of the reference;
         * ``spread``, the standard deviation of h, ``sqrt(E |h - E h|^2)``;
-        * ``n_zero``, in how many trials and batches h was zero.
+        * ``n_zero``, the number of trials and batches in which h was zero.
     settings : dict
         The reference, its ``reference_noise`` (its root mean squared error relative to
         its norm, for each group) and the ``cosine_ceiling`` that this noise puts on the
@@ -67,20 +66,21 @@ class GradientReport:
         return "\n".join([repr(self), *lines])
 
     def plot(self, group="all") -> Any:
-        """Draw all measurements of every estimator side by side.
+        """Plot all measurements of every estimator side by side.
 
-        RMSE, bias and spread are relative to the norm of the reference. A dashed line
-        is the optimum of the improvement, and the ceiling of the cosine; a bar is the
-        central 70 % of the trials, and a tick the bias that chance alone gives.
+        RMSE, bias and spread are relative to the norm of the reference. Dashed lines
+        are the optimum of the improvement and the ceiling of the cosine. Error bars are
+        the central 70 % of the trials, and ticks the bias that chance alone would show.
 
         Parameters
         ----------
         group : str, default="all"
-            Of parameters; where there is only one group, it is "all".
+            Group of parameters. If there is only one group, it is "all".
 
         Returns
         -------
         axes : ndarray of five matplotlib Axes
+            One for each measurement.
         """
         import matplotlib.pyplot as plt
 

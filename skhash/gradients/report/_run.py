@@ -37,12 +37,12 @@ def gradient_report(
     random_state: RandomState = None,
     device: str = "cpu",
 ) -> GradientReport:
-    r"""Measure gradient estimators on a model, at its present parameters.
+    r"""Compare gradient estimators on your model, at its current parameters.
 
-    Every estimator draws its gradient h many times, which is compared with a reference
-    g. With E the mean over trials and batches, the measurements are the expected cosine
-    similarity, the expected improvement, the root mean squared error, the bias and the
-    spread:
+    Every estimator draws its gradient h many times, and the draws are compared with a
+    reference g. With E the mean over trials and batches, the measurements are the
+    expected cosine similarity, the expected improvement, the root mean squared error,
+    the bias and the spread:
 
     .. math::
         E \frac{\langle g, h \rangle}{|g| |h|}, \quad
@@ -51,72 +51,74 @@ def gradient_report(
         \frac{|E h - g|}{|g|}, \quad
         \frac{\sqrt{E |h - E h|^2}}{|g|}
 
-    The improvement is what a step along -h gains if its length is the best for this
-    estimator: of ``E[-alpha <g, h> + alpha^2 |h|^2 / (2 eps)]``, at its minimum over
-    alpha, the root, without a factor that all estimators share. It weighs bias against
-    variance; its optimum is :math:`-\sqrt{E |g|^2}`. The variance is the square of the
-    spread, and the squared error, relative to that of g, the sum of both squares.
+    The improvement is the gain of a step along -h whose length is optimal for the
+    estimator. It is the root of the minimum over alpha of
+    ``E[-alpha <g, h> + alpha^2 |h|^2 / (2 eps)]``, without a factor that all estimators
+    share. It weighs bias against variance; its optimum is :math:`-\sqrt{E |g|^2}`. The
+    squared error, relative to the squared norm of g, is the sum of the squares of bias
+    and spread.
 
     Parameters
     ----------
     model : callable, torch module or fitted encoder
-        One of four, which is copied and stays as it is:
+        Model to measure, of one of four kinds. It is copied, not changed.
 
-        * a function from values of units, shape (..., n_rows, n_bits), to losses, shape
-          (..., n_rows): the gradient is that of their mean over rows in the logits.
-          Units are 0 and 1, with logistic noise, here and in the next one;
-        * a torch module that maps rows to logits, shape (n_rows, n_bits), with `loss`:
-          it is that in all parameters of the module;
-        * a `skhash.networks.StochasticBinaryNetwork`, or another module with
-          ``realize``, with `loss`: the same, by estimators of whole networks;
-        * an encoder that was trained with a gradient estimator, such as
-          `skhash.StochasticAutoencoderHash`, or a fitted `skhash.SBNClassifier`: the
-          gradient of its loss.
+        * A function from values of units, of shape (..., n_rows, n_bits), to losses, of
+          shape (..., n_rows). The gradient is that of the mean over rows, in the
+          logits. Units are 0 and 1, with logistic noise, here and in the next kind.
+        * A torch module that maps rows to logits, of shape (n_rows, n_bits), with
+          `loss`. The gradient is that in all parameters of the module.
+        * A `skhash.networks.StochasticBinaryNetwork`, or another module with
+          ``realize``, with `loss`. The same, for estimators of whole networks.
+        * A fitted encoder that was trained with a gradient estimator, such as
+          `skhash.StochasticAutoencoderHash`, or a fitted `skhash.SBNClassifier`. The
+          gradient is that of its loss.
     X : array-like or Tensor of shape (n_rows, n_columns)
-        For a function the logits, else the rows that the loss is computed on. A module
-        may accept more axes, such as those of images.
+        Logits for a function, otherwise the rows on which the loss is computed. A
+        module may accept more axes, such as those of images.
     estimators : list or dict
-        Names as of `gradient=`, or instances of classes of `skhash.gradients`; a dict
-        gives the labels.
+        Estimators to compare: names as in `gradient=`, or instances of classes of
+        `skhash.gradients`. Pass a dict from labels to estimators to set the labels.
     loss : callable or None, default=None
-        Only for a torch module: maps values of its units, or outputs of a network,
-        shape (..., n_rows, n), to losses, shape (..., n_rows), as ``loss(values)``, or
-        where `y` is given as ``loss(values, y)``. The first axes are samples. Its other
-        parts, such as a decoder, are used as they are.
+        Loss of a torch module: a function ``loss(values)``, or ``loss(values, y)`` if
+        `y` is given, that maps values of its units, or outputs of a network, of shape
+        (..., n_rows, n), to losses, of shape (..., n_rows). The first axes are samples.
+        Other parts of the loss, such as a decoder, are used as they are.
     y : array-like of shape (n_rows, ...) or None, default=None
-        Targets of `loss`, such as `X` itself. The classes, for a classifier.
+        Targets of `loss`, such as `X` itself; for a classifier, the classes.
     n_trials : int, default=100
-        How often each estimator draws its gradient of each batch.
+        Number of times that each estimator draws its gradient for each batch.
     reference_samples : int, default=1000
-        The true gradient is found by enumerating all states up to 12 units a layer.
-        Above, it is the mean of so many samples of `ARM`.
+        Number of samples of `ARM` whose mean is the reference, if a layer has more than
+        12 units. Otherwise the reference is exact, by enumerating all states.
     batch_size : int or None, default=None
-        Rows in a batch, each with its own gradient and reference; by default all. A
-        function sees all rows at once.
+        Number of rows per batch; each batch has a separate gradient and reference. None
+        puts all rows in one batch, as is always done for a function.
     random_state : int, RandomState instance or None, default=None
-        Draws the seeds, which are the same for every estimator.
+        Seed of the draws. All estimators use the same seeds.
     device : str, default="cpu"
-        Where to compute. The tensors of `loss` have to be there.
+        Where to compute. The tensors of `loss` must be on this device.
 
     Returns
     -------
     report : GradientReport
-        With ``rows``, ``settings`` and ``plot()``; ``print`` shows a table.
+        The measurements, with ``rows``, ``settings`` and ``plot()``. ``print`` shows a
+        table.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or `X` has no rows.
+        If an argument is out of range, or if `X` has no rows.
     TypeError
-        If `model` is none of the four.
+        If `model` is none of the four kinds.
 
     Notes
     -----
-    Of a module, the groups of parameters are the first components of their names, and
-    "all"; of a network its layers. A classifier is measured with batch norms at rest,
-    and with its present ``n_draws``. An estimator with a memory, such as a moving
-    baseline, starts afresh and learns over the trials. A sampled reference is noisy,
-    which enters every measurement: ``settings`` tell how much.
+    The groups of parameters are "all" and, for a module, the first components of the
+    parameters' names; for a network, the layers. A classifier is measured with batch
+    norms in evaluation mode, and with its current ``n_draws``. An estimator with state,
+    such as a moving baseline, starts without any and learns over the trials. A sampled
+    reference is noisy, which affects every measurement; ``settings`` says how much.
 
     References
     ----------
@@ -194,12 +196,12 @@ def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradi
         labels = list(map(str, estimators))
         if len({*labels}) < len(labels):
             raise ValueError(
-                f"estimators has some more than once, of {', '.join(labels)}: give a "
+                f"estimators names one more than once: {', '.join(labels)}. Give a "
                 "dict from labels to estimators."
             )
         estimators = dict(zip(labels, estimators, strict=True))
     if not estimators:
-        raise ValueError("estimators is empty: give at least one, such as ['st'].")
+        raise ValueError("estimators is empty; give at least one, such as ['st'].")
     return {str(label): resolve(each) for label, each in estimators.items()}
 
 

@@ -37,7 +37,7 @@ ROUNDING = 64 * np.finfo(np.float64).eps
 _NOTHING = np.empty(0, dtype=np.float32)
 BEYOND = (
     "Scores are beyond float32; multiply codebook, offset and queries by a small "
-    "constant, which changes no order."
+    "constant, which does not change the order."
 )
 
 
@@ -130,7 +130,7 @@ class Decoder:
         if n_columns != (packed_width(n_bits) if packed else n_bits):
             raise ValueError(
                 f"Codes have {n_columns} {'bytes' if packed else 'bits'}, but the "
-                f"decoder is for {n_bits} bits; use the one of the same encoder."
+                f"decoder is for {n_bits} bits; use the decoder of the same encoder."
             )
         check_packed(packed_codes, n_bits)
 

@@ -85,7 +85,7 @@ def read_store(saved, values, n_features, verify):
     file = values.get("vectors_file")
     unknown = sorted(arrays.keys() - set(ARRAYS))
     if unknown:
-        raise ValueError(f"This skhash does not know: {unknown}; update it.")
+        raise ValueError(f"This version does not know {unknown}; update skhash.")
     n_bits = _check_arrays(arrays, n, n_bytes, n_features)
     if file is not None:
         file = KeptFile(file["path"], file["sum"], arrays.pop("places", None))

@@ -24,8 +24,8 @@ def read_ids(ids, X=None):
         for one in array.tolist() if isinstance(ids, np.ndarray) else ids:
             if not isinstance(one, str) or "\0" in one:
                 raise ValueError(
-                    "Ids must be all integers or all strings, got "
-                    f"{one!r} among them; integers have 64 bits, and strings no NUL."
+                    f"Ids must be all integers or all strings, got {one!r} among them; "
+                    "integers must fit into 64 bits, and strings must not hold NUL."
                 )
         if array.dtype.kind != "U":
             array = array.astype(object).astype(str)
@@ -48,9 +48,9 @@ def check_same_kind(known, ids):
     if len(ids) and (known.dtype.kind == "U") != (ids.dtype.kind == "U"):
         names = {"U": "strings", "i": "integers"}
         raise ValueError(
-            f"The ids of the codes are {names[known.dtype.kind]} and these are "
-            f"{names[ids.dtype.kind]}, such as {ids[0].item()!r}; an index has ids of "
-            "one kind."
+            f"The ids of the index are {names[known.dtype.kind]}, but these are "
+            f"{names[ids.dtype.kind]}, such as {ids[0].item()!r}; give ids of the same "
+            "kind."
         )
 
 
@@ -86,12 +86,12 @@ class IdLookup:
         twice = run[0][1:] == run[0][:-1]
         if twice.any():
             raise ValueError(
-                f"Ids must differ, and {run[0][1:][twice][0].item()!r} occurs twice."
+                f"Ids must be unique, but {run[0][1:][twice][0].item()!r} occurs twice."
             )
         known = self.find(ids, live) >= 0
         if known.any():
             raise ValueError(
-                f"A code with the id {ids[known][0].item()!r} is in the index already; "
+                f"A code with the id {ids[known][0].item()!r} is already in the index; "
                 "to replace it, call replace."
             )
         runs = list(self._runs)

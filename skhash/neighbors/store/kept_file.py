@@ -40,13 +40,13 @@ class KeptFile:
         self.sum, self._is_checked = sum, False
         if not Path(self.path).is_file():  # a pipe would be waited for
             raise FileNotFoundError(
-                f"There is no file {self.path}, of vectors that are kept."
+                f"There is no file {self.path}, which the search reads vectors from."
             )
         rows = open_vectors(path) if self.path.lower().endswith(SUFFIXES) else None
         if not isinstance(rows, np.memmap) or rows.dtype.kind not in "iuf":
             raise ValueError(
-                f"{self.path} is no file of numbers that can be read in place; write "
-                "one: np.save(path, skhash.datasets.open_vectors(file))."
+                f"{self.path} is not a file of numbers that can be read in place; "
+                "write one with np.save(path, skhash.datasets.open_vectors(file))."
             )
         self._content, self.array = (
             np.frombuffer(rows._mmap, np.uint8),
@@ -56,7 +56,7 @@ class KeptFile:
             if not 0 <= places.min() <= places.max() < len(self.array):
                 raise ValueError(
                     f"{self.path} has {len(self.array)} rows, fewer than when it was "
-                    "indexed; fit again."
+                    "indexed; restore the file, or fit again."
                 )
 
     def summed(self):
@@ -68,7 +68,7 @@ class KeptFile:
         """Raise ``ValueError`` if the content is another than it was."""
         if not self._is_checked and self._sum() != self.sum:
             raise ValueError(
-                f"{self.path} is not what it was when it was indexed; fit again."
+                f"{self.path} changed since it was indexed; restore it, or fit again."
             )
         self._is_checked = True
 

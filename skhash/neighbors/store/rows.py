@@ -40,13 +40,13 @@ def check_column_fits(name, known, new):
     if (known is None) != (new is None):
         has, lacks = ("no " + column, "some") if known is None else (column, "none")
         raise ValueError(
-            f"The codes before have {has} and these have {lacks}; give {name} to fit "
-            "and to every partial_fit, or to none of them."
+            f"The codes in the index have {has}, but these have {lacks}; give {name} "
+            "to fit and to every partial_fit, or to none of them."
         )
     if known is not None and known.shape[1:] != new.shape[1:]:
         raise ValueError(
-            f"The {column} before have shape (n, *{known.shape[1:]}) and these (n, "
-            f"*{new.shape[1:]}); both must have the same columns."
+            f"The {column} in the index have shape (n, *{known.shape[1:]}), but these "
+            f"have (n, *{new.shape[1:]}); both must have the same columns."
         )
     if name == "y" and known is not None:
         _check_type_stays(known.dtype, new.dtype)
@@ -60,8 +60,8 @@ def _check_type_stays(known, new):
     kinds = [dtype.kind.replace("u", "i") for dtype in (known, new)]
     if len({*kinds}) > 1 or kinds[0] == "i" and np.result_type(known, new).kind == "f":
         raise ValueError(
-            f"The labels before are of type {known} and these of type {new}; give "
-            "labels of one type, as one index has."
+            f"The labels in the index have dtype {known}, but these have {new}; give "
+            "labels of the same type."
         )
 
 

@@ -70,7 +70,7 @@ def _read_mask(mask, n):
     mask = as_array(mask)
     if mask.dtype != bool or mask.shape != (n,):
         raise ValueError(
-            f"mask must be {n} booleans, one a position, got an array of shape "
-            f"{mask.shape} and dtype {mask.dtype}; name single codes by ids=."
+            f"mask must be {n} booleans, one per position, got an array of shape "
+            f"{mask.shape} and dtype {mask.dtype}; to name single codes, use ids=."
         )
     return mask

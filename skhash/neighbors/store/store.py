@@ -88,7 +88,7 @@ class Store:
             if column is not None and len(column) != self.n:
                 name = getattr(column, "path", name)
                 raise ValueError(
-                    f"{name} has {len(column)} rows, and there are {self.n} codes."
+                    f"{name} has {len(column)} rows, but there are {self.n} codes."
                 )
         # Rows from `n` on are room to grow into.
         if isinstance(packed, Blocks | Planes):
@@ -159,8 +159,8 @@ class Store:
         if self["live"] is not None:
             raise ValueError(
                 f"{self.n - self.n_live} codes were removed, so the neighbours of "
-                "every fitted code cannot be asked for; call compact() before, or pass "
-                "the queries as X."
+                "every fitted code cannot be found; call compact() first, or pass the "
+                "queries as X."
             )
 
     def columns(self):
@@ -275,8 +275,8 @@ class Store:
         """Return the ids of the codes at `positions`."""
         if self["ids"] is None:
             raise ValueError(
-                "return_ids=True needs ids, and this index was fitted without any; fit "
-                "it by fit(codes, ids=...)."
+                "return_ids=True needs ids, but this index was fitted without any; "
+                "call fit(codes, ids=...)."
             )
         return self["ids"][positions]
 

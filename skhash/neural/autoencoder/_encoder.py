@@ -35,23 +35,143 @@ from skhash.utils.torch import seeded_generator
 
 @with_parameters(kw_only=True)
 class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
-    r"""Stochastic autoencoder with a binary code: semantic hashing.
+    r"""Semantic hashing: a stochastic autoencoder whose code is binary.
 
-    Bits s are drawn from a posterior q(s|x) that an encoder network gives, and a
-    decoder network explains the row x by them. Training minimizes the mean over rows of
+    An encoder network maps rows to bits, and a decoder network reconstructs the rows
+    from them; both are trained with one of the gradient estimators of
+    `skhash.gradients`. The default decoder is for counts or tf-idf weights of texts.
+    The model is defined in the notes.
+
+    Parameters
+    ----------
+    n_bits : int, default=32
+        Number of bits per code.
+    hidden_layer_sizes : sequence of int, default=(512,)
+        Number of units in each hidden layer of the encoder, with ReLU. ``()`` is a
+        linear encoder.
+    decoder : {"multinomial", "gaussian", "bernoulli"}, default="multinomial"
+        Likelihood of the data given the bits.
+
+        - "multinomial", for counts or tf-idf weights: words drawn from the softmax of
+          the decoder's outputs.
+        - "gaussian", for real vectors, with a learned spread. The vectors are
+          standardized internally by their mean and one common scale.
+        - "bernoulli", for values from 0 to 1.
+    decoder_hidden_layer_sizes : sequence of int or None, default=()
+        Number of units in each hidden layer of the decoder. ``()`` is a linear decoder,
+        None mirrors the encoder.
+    encoder_input : {"auto", "unit", "values", "frequency", "presence"}, default="auto"
+        Form in which the encoder gets each row.
+
+        - "unit": scaled to unit length.
+        - "values": as it is.
+        - "frequency": divided by its sum.
+        - "presence": 1 where a value is above 0.
+        - "auto": "values" for ``decoder="gaussian"``, otherwise "unit".
+    posterior : {"independent", "correlated"} or posterior, default="independent"
+        Whether bits are independent given the row, or correlated as in
+        `CorrelatedPosterior`.
+    gradient : str or gradient estimator, default="st"
+        Gradient estimator: a name ("st", "zgr", "arm", "disarm", ...) or an instance of
+        a class of `skhash.gradients`, such as ``ARM(n_samples=10)``.
+    noise : {"logistic", "uniform", "triangular", "normal"} or noise, default="logistic"
+        Noise that a logit must exceed for its bit to be 1; see `skhash.noise`.
+    kl_weight : float or callable, default=0.03
+        Weight lambda of the divergence, or a function of the number of steps done, such
+        as ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.training`.
+    dropout : float, default=0.5
+        Dropout probability of the encoder's hidden units, and of the entries of its
+        input. The decoder's loss sees all entries.
+    correction : str, Correction or None, default=None
+        A second training phase whose gradient estimator corrects the bias of the first:
+        a `Correction`, or the name of its estimator. None does without.
+    normalize : bool, default=False
+        Whether to scale vectors to unit length first. `transform` does the same.
+    lr : float, default=3e-3
+        Step size.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
+        Schedule by which the step size decreases. None keeps it constant. A correction
+        restarts the schedule.
+    max_epochs : int, default=12
+        Number of passes over the data, not counting the correction. Codes of 16 bits or
+        fewer need twice as many.
+    batch_size : int or "auto", default="auto"
+        Number of rows per batch. "auto" is a hundredth of all rows, but at least 32 and
+        at most 512.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
+        Optimizer: a class of `torch.optim`, or its name in any case. To set its
+        parameters other than the step size, pass a `functools.partial` of the class.
+    callbacks : list of skorch callbacks or None, default=None
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter. These
+        rows take part in nothing else.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Seed for the initial weights, the order of rows, the bits and the dropout. The
+        same seed on the same machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print one line per epoch.
+
+    Attributes
+    ----------
+    coefs_, decoder_coefs_ : lists of ndarrays of shape (n_inputs, n_outputs), float32
+        Weights of the encoder's and the decoder's layers. The encoder's last layer
+        computes the logits, which are mu for the correlated posterior.
+    intercepts_, decoder_intercepts_ : lists of ndarrays of shape (n_outputs,), float32
+        Intercepts of the encoder's and the decoder's layers.
+    covariance_coef_ : ndarray of shape (n_inputs, n_bits * (1 + rank)), float32
+    covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
+        Weights and intercepts of the layer that computes sigma and V
+        (`CorrelatedPosterior` only).
+    mean_ : ndarray of shape (n_features,), float64, or None
+        Mean of the training data ("gaussian" only).
+    scale_ : float
+        Square root of the mean variance of the columns, by which training divides the
+        data; 1 unless "gaussian".
+    rho_ : float
+        Learned spread of the likelihood, in units of the data ("gaussian" only).
+    n_steps_ : int
+        Number of optimizer steps that schedules have counted.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch. Losses are in nats per row.
+    n_iter_ : int
+        Number of epochs trained.
+    weights_, weight_names_ : list of ndarray, list of str
+        State of the trained torch module: its arrays and their names.
+    net_ : skorch net
+        The net that `partial_fit` continues to train; ``net_.module_`` is the torch
+        module.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns. Defined only if `X` has column names that are all strings.
+
+    See Also
+    --------
+    SGHEncoder : A linear Gaussian model, with the expectation in closed form.
+    skhash.gradients.gradient_report : Compares gradient estimators on a fitted model.
+
+    Notes
+    -----
+    Bits s are drawn from a posterior q(s|x), which the encoder network computes, and
+    the decoder network models the row x given the bits. Training minimizes the mean
+    over rows of
 
     .. math::
 
         E_{q(s|x)}[-\log p(x|s)] + \lambda \, KL(q(s|x) \,\|\, p(s))
 
-    with the prior p(s) of fair coins, and `kl_weight` for lambda: at 0 it is the
+    with the prior p(s) of fair coins, and `kl_weight` for lambda: at 0 this is the
     autoencoder of Shekhovtsov and Yanush (2021, equation 60), at 1 the evidence bound.
-    `gradient` differentiates the expectation over bits. The code is the likeliest one:
-    bit = 1 where the logit is above 0.
+    `gradient` differentiates the expectation over bits. The code is the most likely
+    one: a bit is 1 if its logit is above 0.
 
-    With ``posterior="independent"`` bits are independent given the row and the
+    With ``posterior="independent"``, bits are independent given the row, and the
     divergence is exact (as in NASH; Shen et al., 2018). With `CorrelatedPosterior`
-    (CorrSH; Zheng et al., 2020) a Gaussian r of low-rank covariance makes them
+    (CorrSH; Zheng et al., 2020), a Gaussian r of low-rank covariance makes them
     dependent,
 
     .. math::
@@ -62,118 +182,16 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     and the divergence is bounded from above by that of a mixture of k draws of r:
     ``E[log h_k(s) - log p(s)]`` with ``h_k(s) = 1/k sum_i q(s|r_i)``. This posterior is
-    *inspired* by a Boltzmann machine of couplings ``diag(sigma^2) + V V^T`` but is not
-    one, since r is drawn from the Gaussian itself.
+    *inspired* by a Boltzmann machine of couplings ``diag(sigma^2) + V V^T``, but is not
+    one, because r is drawn from the Gaussian itself.
 
-    Parameters
-    ----------
-    n_bits : int, default=32
-        Length of the codes.
-    hidden_layer_sizes : sequence of int, default=(512,)
-        Units of the encoder's hidden layers, with ReLU; ``()`` is a linear encoder.
-    decoder : {"multinomial", "gaussian", "bernoulli"}, default="multinomial"
-        The likelihood. "multinomial" is for counts or tf-idf weights: words drawn from
-        the softmax of the decoder's outputs. "bernoulli" is for values from 0 to 1.
-        "gaussian" is for real vectors, which are standardized inside by their mean and
-        one common scale, with a learned spread.
-    decoder_hidden_layer_sizes : sequence of int or None, default=()
-        Units of the decoder's hidden layers; ``()`` is a linear decoder, None mirrors
-        the encoder.
-    encoder_input : {"auto", "unit", "values", "frequency", "presence"}, default="auto"
-        Input of the encoder: rows of unit length, the values, their shares of the row's
-        sum, or 1 where above 0. "auto" is "unit", or "values" for "gaussian".
-    posterior : {"independent", "correlated"} or posterior, default="independent"
-        Whether bits are independent given the row, or depend on each other by a
-        `CorrelatedPosterior`.
-    gradient : str or gradient estimator, default="st"
-        A name ("st", "zgr", "arm", "disarm", ...) or an object of `skhash.gradients`,
-        such as ``ARM(n_samples=10)``.
-    noise : {"logistic", "uniform", "triangular", "normal"} or noise, default="logistic"
-        A unit is on if its logit exceeds this noise, see `skhash.noise`.
-    kl_weight : float or callable, default=0.03
-        The weight lambda, or a function of the number of steps done, such as
-        ``LinearSchedule(0, 1, n_steps=1000)`` of `skhash.training`.
-    dropout : float, default=0.5
-        The probability that a hidden unit of the encoder is left out in a step, and
-        that an entry of a row is hidden from the encoder, but not from the decoder's
-        loss.
-    correction : str, Correction or None, default=None
-        A second phase, `Correction`, with a gradient estimator that corrects the bias
-        of the first; or the name of that estimator.
-    normalize : bool, default=False
-        Whether rows are first scaled to unit length.
-    lr : float, default=3e-3
-        Step size.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
-        Schedule of the step size. A correction starts it again, for its epochs.
-    max_epochs : int, default=12
-        Number of passes over the data, before the correction. Codes of 16 bits and
-        fewer need twice as many.
-    batch_size : int or "auto", default="auto"
-        Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
-    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
-        The optimizer: a class of `torch.optim` or its name in any case. A
-        `functools.partial` of a class sets its parameters, but for the step size.
-    callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
-    validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        take part in nothing else.
-    device : str, default="auto"
-        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
-    random_state : int, RandomState instance or None, default=None
-        Draws the first weights, the order of rows, the bits and the dropout. The same
-        seed on the same machine gives the same codes.
-    verbose : bool or int, default=False
-        Whether to print a line each epoch.
+    In the mixture bound, the sum over bits is inside the logsumexp over the draws, and
+    log k is subtracted once, as in equations 9 and 10 of Zheng et al. The authors'
+    annealing ends far below 1; a schedule here counts steps and reaches its end.
 
-    Attributes
-    ----------
-    coefs_, decoder_coefs_ : lists of ndarrays of shape (n_inputs, n_outputs), float32
-        Weights of the layers. The encoder's last one gives the logits, which are mu
-        with the correlated posterior.
-    intercepts_, decoder_intercepts_ : lists of ndarrays of shape (n_outputs,), float32
-        Intercepts of the layers.
-    covariance_coef_ : ndarray of shape (n_inputs, n_bits * (1 + rank)), float32
-    covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
-        The layer that gives sigma and V (`CorrelatedPosterior` only).
-    mean_ : ndarray of shape (n_features,), float64, or None
-        Subtracted from rows ("gaussian" only).
-    scale_ : float
-        Root of the mean variance of the columns, the unit inside; 1 unless "gaussian".
-    rho_ : float
-        The learned spread, in the data's unit ("gaussian" only).
-    n_steps_ : int
-        Steps of the optimizer that schedules have counted.
-    history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
-        ``valid_loss`` of each epoch. Losses are nats per row.
-    n_iter_ : int
-        Number of epochs trained.
-    weights_, weight_names_ : list of ndarray, list of str
-        The state of the trained module.
-    net_ : skorch net
-        Resumed by `partial_fit`; ``net_.module_`` is the torch module.
-    n_features_in_ : int
-        Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
-
-    See Also
-    --------
-    SGHEncoder : A linear Gaussian model with the expectation in closed form.
-    skhash.gradients.gradient_report : Measures gradient estimators on a fitted model.
-
-    Notes
-    -----
-    Sparse rows stay sparse in the encoder and in the likelihood of words. Only
-    batches become dense: of the decoder's outputs and, with "gaussian", which centres
-    the data, of rows.
-
-    In the mixture bound the sum over bits is inside the logsumexp, which runs over the
-    draws, and log k is subtracted once, as in equations 9 and 10 of Zheng et al. The
-    authors' annealing ends far below 1; a schedule here counts steps and reaches its
-    end.
+    Sparse rows stay sparse in the encoder and in the likelihood of words. Only batches
+    become dense: of the decoder's outputs and, with "gaussian", which centres the data,
+    of rows.
 
     References
     ----------
@@ -229,7 +247,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     }
 
     def inverse_transform(self, X) -> np.ndarray:
-        """Decode bits into expected data.
+        """Decode bits into the expected data.
 
         Parameters
         ----------
@@ -239,8 +257,8 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         Returns
         -------
         decoded : ndarray of shape (n_samples, n_features), float32
-            Probabilities of the words, which sum to 1 ("multinomial"), of each feature
-            ("bernoulli"), or the mean ("gaussian").
+            Probabilities of the words, which sum to 1 ("multinomial"), probabilities of
+            the features ("bernoulli"), or means ("gaussian").
         """
         from skhash.losses._likelihoods import LIKELIHOODS
 
@@ -257,21 +275,24 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def bound(self, X, *, n_samples=100, random_state=None) -> np.ndarray:
         """Estimate the evidence bound of each row, a lower bound of log p(x).
 
-        With `CorrelatedPosterior` it is that of a mixture of ``n_mixture`` draws, which
-        may be set to another number after `fit`; the more, the tighter.
+        With `CorrelatedPosterior`, it is the bound of a mixture of ``n_mixture`` draws.
+        You can change that number after `fit`; more draws give a tighter bound.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
         n_samples : int, default=100
-            Draws to average over; the standard error falls with their root.
+            Number of draws to average over. The standard error decreases with its
+            square root.
         random_state : int, RandomState instance or None, default=None
-            Draws the samples; None uses that of the estimator.
+            Seed for the draws. None uses that of the estimator.
 
         Returns
         -------
         bound : ndarray of shape (n_samples,), float64
-            In nats, with the full divergence from the prior whatever `kl_weight`.
+            Bounds in nats, with the full divergence from the prior, whatever
+            `kl_weight` is.
         """
         from skhash.training._net import whole_batch
 

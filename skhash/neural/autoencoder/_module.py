@@ -53,14 +53,14 @@ class StochasticAutoencoder(TrainedModule):
         if gaussian and encoder_input != "values":
             raise ValueError(
                 f"encoder_input={encoder_input!r} is for counts and weights, but "
-                "decoder='gaussian' standardizes its rows: take 'values'."
+                "decoder='gaussian' standardizes rows; use encoder_input='values'."
             )
         quadratic = gaussian and len(decoder.coefs) == 1 and posterior.has_closed_form
         for name, estimator in zip(("gradient", "correction"), gradients, strict=False):
             if estimator.needs_curvature and not quadratic:
                 raise ValueError(
-                    f"{name}={estimator!r} corrects the bias of losses that are "
-                    "quadratic in the code: it needs decoder='gaussian', "
+                    f"{name}={estimator!r} corrects the bias only of losses that are "
+                    "quadratic in the code; it needs decoder='gaussian', "
                     "decoder_hidden_layer_sizes=() and posterior='independent'."
                 )
 

@@ -12,10 +12,10 @@ from skhash.utils.strategies import resolved
 
 
 class Posterior(BaseEstimator):
-    """Base: independent bits of logits r, ``q(s|x) = prod_j Ber(s_j; F(r_j))``.
+    """Base class: independent bits with logits r, ``q(s|x) = prod_j Ber(s_j; F(r_j))``.
 
-    Others are mixtures of these, ``q(s|x) = E_r q(s|r)``, r drawn from the heads that
-    the encoder gives.
+    Subclasses are mixtures of these, ``q(s|x) = E_r q(s|r)``, where r is drawn from the
+    heads that the encoder outputs.
     """
 
     _parameter_constraints: dict = {}
@@ -23,7 +23,7 @@ class Posterior(BaseEstimator):
     has_closed_form = True
 
     def n_heads(self, n_bits: int) -> int:
-        """Return how many outputs the encoder needs; the first are the mean of r."""
+        """Return the number of encoder outputs needed; the first are the mean of r."""
         return n_bits
 
     def draw(self, heads, generator):
@@ -37,12 +37,12 @@ class Posterior(BaseEstimator):
         Returns
         -------
         draws : sequence of Tensors of shape (n_rows, n_bits)
-            Logits. Bits follow the first of them, the divergence uses all.
+            Logits. Bits are drawn from the first; the divergence uses all of them.
         """
         return [heads]
 
     def divergence(self, draws, noise):
-        """Return a function of bits that is on average at least ``KL(q || p)``.
+        """Return a function of bits whose mean is at least ``KL(q || p)``.
 
         The prior p is that of fair coins.
 
@@ -65,7 +65,7 @@ class Posterior(BaseEstimator):
 
 @with_parameters()
 class CorrelatedPosterior(Posterior):
-    """Bits made dependent by a Gaussian r of low-rank covariance (CorrSH).
+    """Posterior of correlated bits, by a Gaussian r of low-rank covariance (CorrSH).
 
     ``r = mu + std eps + V zeta`` with eps and zeta standard normal, of covariance
     ``diag(std^2) + V V^T``. The entropy of the code is bounded by that of the mixture
@@ -74,12 +74,12 @@ class CorrelatedPosterior(Posterior):
     Parameters
     ----------
     rank : int, default=10
-        Columns R of V.
+        Number R of columns of V.
     n_mixture : int, default=10
-        Draws k of r in the mixture. The bound gets tighter with it.
+        Number k of draws of r in the mixture. More draws give a tighter bound.
     scale : float or None, default=None
-        The entries of V are a tanh times this. None is 1/sqrt(R), which lets bits
-        correlate; the authors have 1/R, which bounds each covariance by 1/R.
+        Factor of the entries of V, which are a tanh otherwise. None is 1/sqrt(R), which
+        lets bits correlate; the authors use 1/R, which bounds each covariance by 1/R.
 
     Examples
     --------
@@ -137,21 +137,23 @@ def resolve_posterior(posterior) -> Posterior:
 
 @with_parameters()
 class Correction(BaseEstimator):
-    """Epochs with another gradient, to correct the bias of the first.
+    """Second training phase, with a gradient that corrects the bias of the first.
 
-    They start with a fresh optimizer, as in section 5 of Shekhovtsov and Yanush, since
-    the moments that one has collected belong to the other gradient. An `lr_schedule`
-    starts afresh too, at `lr` and for these epochs; the paper has a fixed step size in
-    both phases. `partial_fit` resumes training with this gradient.
+    The phase starts with a fresh optimizer, as in section 5 of Shekhovtsov and Yanush,
+    because the moments collected so far belong to the other gradient. An `lr_schedule`
+    also restarts, at `lr` and for these epochs; the paper uses a fixed step size in
+    both phases. `partial_fit` continues training with this gradient.
 
     Parameters
     ----------
     gradient : str or gradient estimator, default="arm"
-        As that of `StochasticAutoencoderHash`.
+        Gradient estimator, as in `StochasticAutoencoderHash`.
     n_samples : int, default=10
-        Samples of the estimator, where `gradient` is the name of one that has them.
+        Number of samples, if `gradient` is the name of an estimator that has this
+        parameter.
     n_epochs : int, default=6
-        By default half of the epochs before it, as in the paper.
+        Number of epochs. The default is half of the default of the first phase, as in
+        the paper.
 
     Examples
     --------

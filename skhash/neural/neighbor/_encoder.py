@@ -53,15 +53,130 @@ SMALLEST_SPREAD = 1e-6
 
 @with_parameters(kw_only=True)
 class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
-    r"""Contrastive codes of near neighbours: rows near each other get near codes.
+    r"""Codes learned from nearest neighbours; prefixes of a code are usable codes.
 
-    Each row x_i of a batch is paired with one of its nearest rows (or, with labels,
-    with one of its class), its partner x_i'. Let s in {-1, +1} be the signs of the
-    logits of an encoder, and ``<s_i, s_j'> / m`` their agreement over m bits. Training
-    minimizes the sum of three parts. The first is the cross-entropy of the
-    distributions of agreement and of nearness, over the partners of a row and over the
-    rows of a partner. The second is small if agreement follows distance. The third is
-    the error of rebuilding rows from codes:
+    Training is contrastive: it pairs each vector with one of its nearest neighbours, or
+    with labels, with one of its class, and gives the two similar codes. By default it
+    also trains shorter lengths, so that you can truncate the codes. The encoder is a
+    perceptron with a linear skip connection. The loss is defined in the notes.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Number of bits per code. It may exceed the number of features.
+    n_neighbors : int, default=20
+        Number of nearest neighbours from which a partner is drawn. Use fewer to search
+        for the very nearest, more to retrieve long lists.
+    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
+        Metric by which neighbours are found. To encode vectors by direction only, set
+        `normalize`.
+    hidden_layer_sizes : "auto" or sequence of int, default="auto"
+        Number of units in each hidden layer. The output of the last layer is added to
+        that of a linear encoder. "auto" is one layer with 512 units, or as many as
+        there are rows if these are fewer. With ``()`` the encoder is linear: recall is
+        lower, but encoding is several times as fast.
+    nested : bool or sequence of int, default=True
+        Lengths to train in addition to `n_bits`, to which codes can be truncated. True
+        is 8, 16, 32, ...; False is none. Lengths in a sequence that are not below
+        `n_bits` are ignored.
+    temperature : float, default=0.24
+        Temperature T in the notes. The lower it is, the more the loss depends on the
+        nearest rows of a batch alone.
+    gradient : "annealed_tanh", str or LayerwiseGradient, default="annealed_tanh"
+        Gradient through the signs: "annealed_tanh" as in the notes, or a layer-wise
+        estimator of `skhash.gradients`, as an instance or by name.
+    distance_weight, reconstruction_weight : float, default=0.02 and 0.2
+        Weights :math:`\delta` and :math:`\rho` in the notes. They matter more for long
+        codes. With n > 10,000 rows the first is multiplied by ``10,000 / n``; with n >
+        60,000 rows the second is multiplied by ``sqrt(n / 60,000)``. Both are 0 with
+        labels, with a given `graph`, and for inner products.
+    graph : {"projected", "exact"} or sparse matrix, default="projected"
+        Source of the neighbours.
+
+        - "projected" compares all pairs of rows by at most 128 principal components,
+          which is much faster for wide rows.
+        - "exact" compares all pairs of rows.
+        - A sparse matrix is a graph of neighbours, as returned by `kneighbors_graph`.
+    max_train_samples : int or None, default=50_000
+        Maximum number of rows to train on, drawn at random. Their neighbours are found
+        among all rows. None uses all rows, in time that grows with the square of their
+        number.
+    normalize : bool, default=False
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
+    lr : float, default=0.1
+        Step size, in units of the spread of a logit. It depends neither on the scale of
+        the data, which are standardised internally, nor on the width of the layers.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default="cosine"
+        Schedule by which the step size decreases. None keeps it constant.
+    max_epochs : int or "auto", default="auto"
+        Number of passes over the training rows. "auto" chooses 20 to 100, aiming at
+        about 1500 steps.
+    batch_size : int or "auto", default="auto"
+        Number of rows per batch, each with its partner. The partners of the other rows
+        serve as negatives. "auto" is a sixteenth of all rows, but at least 64 and at
+        most 512.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adamw"
+        Optimizer: a class of `torch.optim`, or its name in any case. To set its
+        parameters other than the step size, pass a `functools.partial` of the class.
+    weight_decay : float, default=0.03
+        Weight decay of the optimizer, which helps generalization. Set it to 0 for
+        "adam" and other optimizers that add it to the gradient, where the default is
+        far too large.
+    callbacks : list of skorch callbacks or None, default=None
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter. These
+        rows are not used for training, not even as partners.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Seed for the initial weights, the order of rows and their partners. The same
+        seed on the same machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print one line per epoch.
+
+    Attributes
+    ----------
+    coefs_, intercepts_ : lists of ndarrays, float32
+        Weights and intercepts of the layers, of shapes (n_inputs, n_outputs) and
+        (n_outputs,).
+    skip_coef_ : ndarray of shape (n_features, n_bits), float32, or None
+        Weights of the linear skip connection. None if there are no hidden layers.
+    mean_ : ndarray of shape (n_features,), float64
+        Mean of the training data.
+    scale_ : float
+        Square root of the mean variance of the columns; training divides the data by
+        it.
+    lengths_ : list of int
+        Trained lengths in ascending order; `n_bits` is the last.
+    axes_ : ndarray of shape (n_axes, n_features), float64
+        Principal axes along which training takes the coordinates of rows.
+    weights_, weight_names_ : list of ndarray, list of str
+        State of the trained torch module: its arrays and their names.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch.
+    n_iter_ : int
+        Number of epochs trained.
+    net_ : skorch net
+        The net that `partial_fit` continues to train; ``net_.module_`` is the torch
+        module.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns. Defined only if `X` has column names that are all strings.
+
+    See Also
+    --------
+    SGHEncoder : Codes that reconstruct the data, without neighbours.
+    HammingNeighbors : Exact search of the codes.
+
+    Notes
+    -----
+    Each row x_i of a batch has a partner x_i', one of its nearest rows (or, with
+    labels, a row of its class). Let s in {-1, +1} be the signs of the encoder's logits,
+    and ``<s_i, s_j'> / m`` their agreement over m bits. Training minimizes
 
     .. math::
 
@@ -75,140 +190,42 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         p_{ij} \propto \exp \Big( - n_X^{0.35} \,
         \frac{d_{ij'}^2}{\overline{d_i^2} - \min d_i^2} \Big)
 
-    The first part is that of stochastic neighbour embedding (Hinton and Roweis, 2002)
-    over batches that hold near neighbours, the pairs ``y_ij = 1`` of Dai et al. (2017,
-    section E.2). q and p sum to 1 over the partners of a row, q' and p' over the rows
-    of a partner. d is the distance, and :math:`n_X` the number of rows of `X`: the more
-    rows, the nearer are those that a search should find. With labels, with a given
-    `graph` and for inner products, p is instead equal for all known partners. r_m is
-    the correlation of agreement and distance over the pairs of a batch; a pair at
-    distance d has the weight ``exp(-3 d^2 / mean d^2)``. D_m is a linear decoder, and
-    the bar is the mean over entries of rows in units of their spread. The outer sum is
-    over lengths, so that the first m bits are a code for each length m (Kusupati et
-    al., 2022). A sign is +1 with probability ``sigmoid(2 a)`` of its logit a, so that
-    its mean is ``tanh(a)``. By default, training replaces the sign by ``tanh(b a)``,
-    with b growing from 1 to 5 over the epochs (Cao et al., 2017). Gradients are exact
-    for this relaxation, not for signs.
+    The outer sum is over the trained lengths, so that the first m bits are a code for
+    each length m (Kusupati et al., 2022). Its three terms are:
 
-    Parameters
-    ----------
-    n_bits : int, default=64
-        Length of the codes; it may be larger than the number of features.
-    n_neighbors : int, default=20
-        Number of nearest rows from which a partner is drawn. Use fewer to search for
-        the very nearest, more for long lists.
-    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        Metric of the neighbours. To encode rows by their direction only, use
-        `normalize`.
-    hidden_layer_sizes : "auto" or sequence of int, default="auto"
-        Units in the hidden layers, whose output is added to that of a linear encoder.
-        "auto" is one layer of 512, or of fewer if there are fewer rows. With ``()`` the
-        encoder is linear: it finds less, but encodes several times as fast.
-    nested : bool or sequence of int, default=True
-        The lengths m to train besides `n_bits`: True is 8, 16, 32, ..., False none.
-        Lengths of a sequence that are not below `n_bits` are ignored.
-    temperature : float, default=0.24
-        T above: with a low one, only the nearest rows of a batch count.
-    gradient : "annealed_tanh", str or LayerwiseGradient, default="annealed_tanh"
-        Gradient through the signs: "annealed_tanh" as above, or a layer-wise estimator
-        of `skhash.gradients`, or its name.
-    distance_weight, reconstruction_weight : float, default=0.02 and 0.2
-        :math:`\delta` and :math:`\rho`. Long codes can follow these better.
-        For n > 10,000 rows the first is multiplied by ``10,000 / n``, for
-        n > 60,000 rows the second by ``sqrt(n / 60,000)``. Both are left out with
-        labels, with a given `graph`, and for inner products.
-    graph : {"projected", "exact"} or sparse matrix, default="projected"
-        Source of the neighbours. "exact" compares all pairs of rows; "projected"
-        compares them by at most 128 principal components, which is much faster for wide
-        rows. A sparse matrix is a graph of neighbours, as from `kneighbors_graph`.
-    max_train_samples : int or None, default=50_000
-        Largest number of rows to train on. They are drawn at random, and their
-        neighbours are found among all rows. None uses all rows, in time that grows with
-        their square.
-    normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalised rows.
-    lr : float, default=0.1
-        Step size, in units of the spread of a logit. It needs no tuning to the unit of
-        the data, which are standardised inside, nor to the width of the layers.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None
-        How the step size falls; by default "cosine".
-    max_epochs : int or "auto", default="auto"
-        Number of passes over the rows that are trained on. "auto" is as many as make
-        about 1500 steps, from 20 to 100.
-    batch_size : int or "auto", default="auto"
-        Rows in a batch, each with its partner. Every row sees all other rows' partners
-        as negatives. "auto" is a sixteenth of all rows, from 64 to 512.
-    optimizer : str, torch.optim.Optimizer class or partial of one, default="adamw"
-        The optimizer: a class of `torch.optim` or its name in any case. A
-        `functools.partial` of a class sets its parameters, but for the step size.
-    weight_decay : float, default=0.03
-        Weight decay of the optimizer. It helps rows that were not fitted. Set 0 for
-        "adam" and others that add it to the gradient: as a penalty it is far too much.
-    callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
-    validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        are not used for training, not even as partners.
-    device : str, default="auto"
-        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
-    random_state : int, RandomState instance or None, default=None
-        Draws the start, the order of rows and their partners. The same seed on the same
-        machine gives the same codes.
-    verbose : bool or int, default=False
-        Whether to print a line each epoch.
+    - The cross-entropy between agreement q and nearness p. q and p sum to 1 over the
+      partners of a row, q' and p' over the rows of a partner. d is the distance, and
+      :math:`n_X` the number of rows of `X`: the more rows there are, the nearer are
+      those that a search should find. With labels, with a given `graph` and for inner
+      products, p is instead equal for all known partners. This term is stochastic
+      neighbour embedding (Hinton and Roweis, 2002) over batches that hold near
+      neighbours, the pairs ``y_ij = 1`` of Dai et al. (2017, section E.2).
+    - A penalty that is small if agreement follows distance. r_m is the correlation of
+      agreement and distance over the pairs of a batch; a pair at distance d has the
+      weight ``exp(-3 d^2 / mean d^2)``.
+    - The error of reconstructing rows from codes. D_m is a linear decoder, and the bar
+      is the mean over entries of rows, in units of their spread.
 
-    Attributes
-    ----------
-    coefs_, intercepts_ : lists of ndarrays, float32
-        The layers, of shapes (n_inputs, n_outputs) and (n_outputs,).
-    skip_coef_ : ndarray of shape (n_features, n_bits), float32, or None
-        The linear encoder beside hidden layers.
-    mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
-    scale_ : float
-        Root of the mean variance of the columns, the unit inside.
-    lengths_ : list of int
-        The lengths that were trained, `n_bits` the last.
-    axes_ : ndarray of shape (n_axes, n_features), float64
-        The principal axes of the coordinates that training uses.
-    weights_, weight_names_ : list of ndarray, list of str
-        The state of the trained module.
-    history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
-        ``valid_loss`` of each epoch.
-    n_iter_ : int
-        Number of epochs trained.
-    net_ : skorch net
-        Resumed by `partial_fit`; ``net_.module_`` is the torch module.
-    n_features_in_ : int
-        Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+    A sign is +1 with probability ``sigmoid(2 a)`` of its logit a, so that its mean is
+    ``tanh(a)``. By default, training replaces the sign by ``tanh(b a)``, with b growing
+    from 1 to 5 over the epochs (Cao et al., 2017). Gradients are exact for this
+    relaxation, not for signs.
 
-    See Also
-    --------
-    SGHEncoder : Codes that regenerate the data, without neighbours.
-    HammingNeighbors : Searches the codes.
+    Finding the neighbours takes ``max_train_samples n_samples min(n_features, 128)``
+    multiplications, once: two minutes on one core for 50,000 of a million rows.
 
-    Notes
-    -----
-    Neighbours need ``max_train_samples n_samples min(n_features, 128)``
-    multiplications, once: two minutes of one core for 50,000 of a million rows.
+    `X` may be a memory map, and float16. It is read in chunks: once for checks, once
+    for its range, and once for the graph. The mean, the scale, the start and the axes
+    of the graph are computed from 20,000 rows. Training uses at most
+    ``max_train_samples (n_neighbors + 1)`` rows. Up to 256 MiB of them in float32 are
+    kept in memory; more are read batch by batch. Memory therefore grows with the number
+    of rows only by some integers per row.
 
-    Rows may be a memory map, and float16. They are read in chunks: once for checks,
-    once for their range, and once for the graph. The mean, the scale, the start and the
-    axes of the graph are computed from 20,000 rows.
-    Training uses at most ``max_train_samples (n_neighbors + 1)`` rows. Up to 256 MiB in
-    float32 they are kept in memory, above that they are read for each batch. So memory
-    grows with the rows only by some integers a row.
-
-    Training uses the coordinates of rows along at most ``max(256, n_bits)``
-    principal axes, but the encoder uses all columns. It starts at ITQ
-    rotations of the leading axes. Multiplying or shifting the data changes the codes
-    only through rounding, which that start and training amplify to some bits in a
-    hundred (with the inner product a shift changes more). Sparse rows are never dense
-    at their full width.
+    Training uses the coordinates of rows along at most ``max(256, n_bits)`` principal
+    axes, but the encoder uses all columns. It starts from ITQ rotations of the leading
+    axes. Scaling or shifting the data changes the codes only through rounding, which
+    training amplifies to a few per cent of the bits (for inner products, a shift
+    changes more). Sparse rows are never made dense at their full width.
 
     References
     ----------
@@ -268,12 +285,13 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples. A memory map, and float16 rows, are read in
-            chunks and not copied.
+            Vectors, one per row. Memory maps and float16 arrays are read in chunks and
+            not copied.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            Classes, or a 0/1 column for each of several labels. Partners then share a
-            label; a row without one, or alone with it, has its neighbours. An unknown
-            class is -1, or among strings None or "-1".
+            Classes, or a 0/1 indicator matrix of several labels. With labels, partners
+            share a label; a row without a label, or the only one with its label, is
+            paired with a neighbour instead. Mark unknown classes with -1, or among
+            strings with None or "-1".
 
         Returns
         -------
@@ -283,57 +301,57 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Raises
         ------
         ValueError
-            If `X` holds NaN or infinity, `y` is not labels of its rows, no rows share a
-            label or all do, or `graph` is of other rows.
+            If `X` holds NaN or infinity, if `y` does not label its rows, if no rows or
+            all rows share a label, or if `graph` is for other rows.
         """
         return super().fit(X, y)
 
     def partial_fit(self, X, y=None) -> Self:
-        """Train for one epoch on these rows and a sample of those of earlier calls.
+        """Train for one epoch on these rows and a sample of the rows of earlier calls.
 
-        The first call also builds the model, from its rows alone: let them be some
-        thousands, drawn at random. Neighbours are those among the rows given and the
-        sample. Of the parameters `lr` and `batch_size` may change from call to call;
-        `max_epochs` says in how many calls the curves that stand for signs grow steep.
+        The first call also builds the model from its rows, so pass it some thousands of
+        rows drawn at random. Neighbours are found among the given rows and the sample.
+        Only the parameters `lr` and `batch_size` may change between calls. `max_epochs`
+        is the number of calls over which the relaxation of the signs becomes steep.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Vectors, one per row.
         y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
-            As in `fit`; for all calls or for none. Some rows of a stream may all be of
-            unknown class.
+            Labels as in `fit`, for all calls or for none. A call may have only unknown
+            classes.
 
         Returns
         -------
         self : object
-            The encoder. If a later call raises, the encoder is as it was before.
+            The encoder. If a later call raises, the encoder is left as it was.
 
         Raises
         ------
         ValueError
-            As `fit`, or if a parameter has changed that the first call built on.
+            As in `fit`, or if a parameter changed that was fixed by the first call.
         """
         return super().partial_fit(X, y)
 
     def truncate(self, n_bits: int):
-        """Return an encoder of the first `n_bits` bits.
+        """Return an encoder for the first `n_bits` bits of the codes.
 
         Parameters
         ----------
         n_bits : int
-            Best one of ``lengths_``.
+            Length to truncate to, preferably one of ``lengths_``.
 
         Returns
         -------
         encoder : NeighborHash
-            A fitted copy, whose codes are a prefix of these.
+            A fitted copy, whose codes are prefixes of this encoder's codes.
         """
         length = self._n_features_out
         if not isinstance(n_bits, Integral):
             raise ValueError(f"n_bits={n_bits!r} must be an integer.")
         if not 1 <= n_bits <= length:
-            raise ValueError(f"n_bits={n_bits} is not from 1 to {length}, the length.")
+            raise ValueError(f"n_bits={n_bits} must be from 1 to {length}, the length.")
         encoder = copy.copy(self).set_params(n_bits=n_bits)
         vars(encoder).pop("net_", None)
         for name in ("coefs_", "intercepts_"):
@@ -470,10 +488,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         if isinstance(nested, bool | np.bool_):
             nested = PREFIXES if nested else []
         if not all(isinstance(m, Integral) for m in nested):
-            raise ValueError(f"nested={self.nested!r} must hold integers, of bits.")
+            raise ValueError(f"nested={self.nested!r} must hold integers.")
         lengths = sorted({int(m) for m in nested if m < self.n_bits})
         if lengths and lengths[0] < 1:
-            raise ValueError(f"nested={self.nested!r} has a length below 1.")
+            raise ValueError(f"nested={self.nested!r} must hold lengths of at least 1.")
         return [*lengths, int(self.n_bits)]
 
 

@@ -48,8 +48,8 @@ class NearRows:
         known = np.flatnonzero(trains)
         if len(known) < 2:
             raise ValueError(
-                f"Found {len(known)} row(s) to train on, but NeighborHash pairs rows "
-                "with near ones; give 2 or more."
+                f"Found {len(known)} row(s) to train on, but NeighborHash trains on "
+                "pairs of rows; give 2 or more."
             )
         is_given = sparse.issparse(self.graph)
         bank = None if is_given else drawn(X, y, known, BANK_ROWS, rng)
@@ -98,13 +98,13 @@ def joined(first, second):
     (X, y), (other_X, other_y) = first, second
     if (y is None) != (other_y is None):
         raise ValueError(
-            "Give y in all calls of partial_fit or in none; -1 marks rows whose class "
-            "is not known."
+            "Give y in all calls of partial_fit or in none; mark unknown classes with "
+            "-1."
         )
     if y is not None and (y.ndim, y.shape[1:]) != (other_y.ndim, other_y.shape[1:]):
         raise ValueError(
-            f"y had shape (n, *{y.shape[1:]}) in the calls of partial_fit before, and "
-            f"has (n, *{other_y.shape[1:]}) now; give labels of one kind."
+            f"y had shape (n, *{y.shape[1:]}) in earlier calls of partial_fit, and has "
+            f"(n, *{other_y.shape[1:]}) now; give labels of one kind."
         )
     if y is not None and (y.dtype.kind == "U") != (other_y.dtype.kind == "U"):
         raise ValueError(

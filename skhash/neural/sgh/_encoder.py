@@ -28,30 +28,169 @@ from skhash.utils.parameters import Count, NotNegative, Positive, with_parameter
 
 @with_parameters(kw_only=True)
 class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
-    r"""Stochastic Generative Hashing: the binary code that best regenerates the data.
+    r"""Stochastic Generative Hashing: codes from which the data can be reconstructed.
 
+    The encoder is linear, and training fits a linear decoder with it, so that the codes
+    also suit asymmetric search. Pairs of similar and dissimilar rows, labels or
+    neighbours can guide the training. The model is defined in the notes.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Number of bits per code. It may exceed the number of features.
+    coding : {"01", "pm1"}, default="01"
+        Whether the decoder sees bits as 0/1 or as -1/+1. `transform` returns 0/1 either
+        way.
+    gradient : {"analytic", "exact", "linear"}, default="analytic"
+        Gradient of the expectation over bits.
+
+        - "analytic" has a closed form, without noise or bias.
+        - "exact" samples bits and uses the distributional derivative (equation 8) with
+          exact finite differences. It is unbiased.
+        - "linear" is the paper's approximation of "exact" (equation 14 of its
+          supplement). It is biased, because it ignores the variance of the bits, costs
+          the same as "exact", and is there only for comparison.
+    init : {"auto", "itq", "pca", "random"}, default="auto"
+        Initial hash directions. The codebook starts at its least-squares fit.
+
+        - "itq": rotated principal components, as in `ITQHash`.
+        - "pca": the principal components.
+        - "random": random directions.
+        - "auto": "itq" or "pca", whichever keeps more near neighbours on a sample of
+          the training rows.
+    scale : {"latent"}, LatentScale or None, default=None
+        Latent scale of each bit and row, which multiplies the codewords: "latent" is
+        ``LatentScale()``, None does without.
+    kl_weight : float, default=0.1
+        Weight lambda of the divergence from the prior. At 1 the objective is the free
+        energy, a bound on the log likelihood; on data without structure its posterior
+        then collapses, which makes some bits constant.
+    weight_penalty : float, default=0.0
+        Weight mu of the squared norms of the codewords, in units of ``scale_``.
+    refit_decoder : bool, default=True
+        Whether `fit` finally sets codebook, alpha, rho and prior to their optimum for
+        the learned encoder, in closed form. This does not change the codes. It is not
+        done with a `scale`, or by `partial_fit`.
+    pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
+        Pairs of rows to learn from.
+
+        - "given": pairs passed to `fit`, if any; see `GivenPairs`.
+        - "labels": rows with known classes; see `LabelPairs`.
+        - "neighbors": near neighbours; see `NeighborPairs`.
+    normalize : bool, default=False
+        Whether to scale vectors to unit length first, so that codes follow cosine
+        similarity. `transform` does the same, so pass vectors as they are.
+    lr : float, default=0.01
+        Step size. It does not depend on the scale of the data, which are standardized
+        internally by their mean and one common scale.
+    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
+        Schedule by which the step size decreases; "inverse_sqrt" is that of Theorem 5
+        of the paper. None keeps it constant. Schedule and optimizer restart after
+        loading from a file.
+    averaging : {"last", "random", "mean"}, default="last"
+        Which iterate of the parameters to return. `partial_fit` continues from the last
+        iterate and considers old and new ones; on a loaded encoder it starts from the
+        result and considers only new ones.
+
+        - "last": the last iterate.
+        - "random": the parameters before a random step, with probability proportional
+          to the step size, as in Theorems 5 and 9 (in 5 for small steps).
+        - "mean": the mean under these probabilities.
+    max_epochs : int, default=10
+        Number of passes over the data.
+    batch_size : int or "auto", default="auto"
+        Number of rows per batch. "auto" is a hundredth of all rows, but at least 32 and
+        at most 512.
+    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
+        Optimizer: a class of `torch.optim`, or its name in any case. To set its
+        parameters other than the step size, pass a `functools.partial` of the class.
+    callbacks : list of skorch callbacks or None, default=None
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
+    validation_fraction : float, callable or None, default=None
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter. These
+        rows are not used for training, not even in pairs.
+    device : str, default="auto"
+        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
+    random_state : int, RandomState instance or None, default=None
+        Seed for the initial parameters, the order of rows, the sampled bits and scales,
+        and the random iterate. The same seed on the same machine gives the same codes.
+    verbose : bool or int, default=False
+        Whether to print one line per epoch.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_bits, n_features), float32
+        Hash directions, one per row: W transposed.
+    intercept_ : ndarray of shape (n_bits,), float32
+        Intercepts b of the logits.
+    mean_ : ndarray of shape (n_features,), float64
+        Mean of the training data.
+    scale_ : float
+        Square root of the mean variance of the columns; training divides the data by
+        it.
+    codebook_ : ndarray of shape (n_bits, n_features), float32
+        Vector that each bit of value 1 adds, in units of the data: U, or 2 U for "pm1".
+        Latent scales are taken as 1.
+    offset_ : ndarray of shape (n_features,), float64
+        Decoded vector of the code of all zeros, in units of the data: alpha, or for
+        "pm1" alpha minus the sum of the codewords.
+    prior_logits_ : ndarray of shape (n_bits,), float32
+        Log odds of the prior of each bit.
+    rho_ : float
+        Learned spread of the model, in units of the data.
+    scale_components_ : ndarray of shape (n_bits, n_features), float32
+    scale_intercept_ : ndarray of shape (n_bits,), float32
+        Weights of the latent scales: the mean of q(z|x) is ``1 + scale_components_ (x -
+        mean_) + scale_intercept_`` (`LatentScale` only).
+    pair_scale_, pair_offset_ : float or None
+        Learned s and c of the pair model; None without pairs.
+    history_ : list of dict
+        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
+        ``valid_loss`` of each epoch. Losses are per row of standardized data, computed
+        during the epoch.
+    n_iter_ : int
+        Number of epochs trained.
+    weights_, weight_names_ : list of ndarray, list of str
+        State of the trained torch module: its arrays and their names.
+    net_ : skorch net
+        The net that `partial_fit` continues to train; ``net_.module_`` is the torch
+        module.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns. Defined only if `X` has column names that are all strings.
+
+    See Also
+    --------
+    StochasticAutoencoderHash : Autoencoders with hidden layers and other decoders.
+    ITQHash : A rotation of principal components, which is much faster to fit.
+    HammingNeighbors : Exact search of the codes.
+
+    Notes
+    -----
     Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
-    ``a = (x - mean) W + b``, and x is modelled as Gaussian around ``alpha + h U`` (Dai
-    et al., 2017, equation 2) with a learned codebook U, mean alpha, spread rho and
-    prior of the bits. Training minimizes the mean over rows of the Helmholtz free
-    energy, its second part weighted, plus a penalty on the norms of the codewords:
+    ``a = (x - mean) W + b``. A row x is modelled as Gaussian around ``alpha + h U``
+    (Dai et al., 2017, equation 2), with a learned codebook U, mean alpha, spread rho
+    and prior of the bits. Training minimizes the mean over rows of the Helmholtz free
+    energy, with its second part weighted, plus a penalty on the norms of the codewords:
 
     .. math::
 
         E_{q(h|x)} \frac{|x - \alpha - hU|^2}{2\rho^2} + \frac d2 \log 2\pi\rho^2
         + \lambda \, KL(q(h|x) \,\|\, p(h)) + \frac{\mu}{2} |U|_F^2
 
-    with the normalizer of the model kept, which for this decoder is tractable. The code
-    of a vector is the likeliest one: bit = 1 where the logit is above 0.
+    The normalizer of the model is kept; for this decoder it is tractable. The code of a
+    vector is the most likely one: a bit is 1 if its logit is above 0.
 
-    With `LatentScale` (section E.1 of the supplement) each bit of each row has a scale
+    With `LatentScale` (section E.1 of the supplement), each bit of each row has a scale
     z. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is added,
     unweighted.
 
-    With pairs of rows that are known to be similar (y = 1) or not (section E.2), rows
-    are similar with probability ``sigmoid(s t + c)``. The agreement t of two codes is
-    the inner product of their bits as -1/+1, whatever `coding`, so that it follows the
-    Hamming distance; s and c, which the paper leaves out, are learned. Then
+    Pairs of rows can be known to be similar (y = 1) or dissimilar (section E.2). The
+    model then is that rows are similar with probability ``sigmoid(s t + c)``. The
+    agreement t of two codes is the inner product of their bits as -1/+1, whatever
+    `coding`, so that it follows the Hamming distance; s and c, which the paper leaves
+    out, are learned. Then
 
     .. math::
 
@@ -62,129 +201,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     energy is proportional. In the mean of `NeighborPairs`, all dissimilar pairs
     together have 30 times the weight of all similar ones.
 
-    Parameters
-    ----------
-    n_bits : int, default=64
-        Length of the codes; it may be larger than the number of features.
-    coding : {"01", "pm1"}, default="01"
-        Whether a bit enters the decoder as 0/1 or as -1/+1. The codes that `transform`
-        returns are 0/1 either way.
-    gradient : {"analytic", "exact", "linear"}, default="analytic"
-        Gradient of the expectation over bits. "analytic" has a closed form: no noise,
-        no bias. "exact" samples bits and takes the distributional derivative (equation
-        8) with exact finite differences: unbiased. "linear" is the paper's
-        approximation of that (equation 14 of its supplement): biased, since it ignores
-        the variance of the bits. It costs the same as "exact" and is only for
-        comparison.
-    init : {"auto", "itq", "pca", "random"}, default="auto"
-        Start of the hash directions: rotated principal components (as in `ITQHash`),
-        the components, or random. "auto" tries the first two on a sample of the
-        training rows, and takes the one whose codes keep more near neighbours. The
-        codebook starts at its least-squares fit.
-    scale : {"latent"}, LatentScale or None, default=None
-        Multiplies the codewords: None, or a latent scale of each bit and row,
-        `LatentScale`.
-    kl_weight : float, default=0.1
-        The weight lambda. At 1 the objective is the free energy, a bound of the log
-        likelihood. On data without structure its posterior collapses: some bits are
-        constant.
-    weight_penalty : float, default=0.0
-        The weight mu, on the squared norms of the codewords in units of the data's root
-        mean variance.
-    refit_decoder : bool, default=True
-        Whether `fit` ends by setting codebook, alpha, rho and prior to their optimum
-        for the learned encoder, in closed form. The codes stay the same. Not done with
-        a `scale`, nor by `partial_fit`.
-    pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
-        Pairs to learn from: those passed to `fit`, if any, `GivenPairs`; rows whose
-        class is known, `LabelPairs`; or near neighbours, `NeighborPairs`.
-    normalize : bool, default=False
-        Whether rows are first scaled to unit length, so that the codes follow the
-        cosine similarity. Applied in `transform` too, so pass unnormalized rows.
-    lr : float, default=0.01
-        Step size. It needs no tuning to the unit of the data, which are standardized
-        inside by their mean and one common scale.
-    lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
-        Schedule of the step size; "inverse_sqrt" is that of Theorem 5 of the paper.
-        After loading from a file, schedule and optimizer start again.
-    averaging : {"last", "random", "mean"}, default="last"
-        The iterate to return: the last one; a random one of the parameters before each
-        step, with probability in proportion to the size of that step, as in Theorems 5
-        and 9 (in 5 for small steps); or the mean under these probabilities.
-        `partial_fit` continues from the last iterate, and considers old and new ones;
-        on a loaded encoder it starts from the result, and considers only new ones.
-    max_epochs : int, default=10
-        Number of passes over the data.
-    batch_size : int or "auto", default="auto"
-        Rows in a batch; "auto" is a hundredth of all, but 32 to 512.
-    optimizer : str, torch.optim.Optimizer class or partial of one, default="adam"
-        The optimizer: a class of `torch.optim` or its name in any case. A
-        `functools.partial` of a class sets its parameters, but for the step size.
-    callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
-    validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter. These rows
-        take part in nothing else: pairs that are trained on have none of them.
-    device : str, default="auto"
-        Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
-    random_state : int, RandomState instance or None, default=None
-        Draws the start, the order of rows, the sampled bits and scales and the random
-        iterate. The same seed on the same machine gives the same codes.
-    verbose : bool or int, default=False
-        Whether to print a line each epoch.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_bits, n_features), float32
-        W transposed: one hash direction a row.
-    intercept_ : ndarray of shape (n_bits,), float32
-        b.
-    mean_ : ndarray of shape (n_features,), float64
-        The mean of the training data.
-    scale_ : float
-        Root of the mean variance of the columns, the unit inside.
-    codebook_ : ndarray of shape (n_bits, n_features), float32
-        The vector that each bit of value 1 adds: U in the data's unit, or 2 U for
-        "pm1". The scales of columns are in it; latent ones are taken as 1.
-    offset_ : ndarray of shape (n_features,), float64
-        The decoded code of zeros: alpha in the data's unit, or alpha less the sum of
-        the codewords for "pm1".
-    prior_logits_ : ndarray of shape (n_bits,), float32
-        Log-odds of the prior of each bit.
-    rho_ : float
-        The learned spread, in the data's unit.
-    scale_components_ : ndarray of shape (n_bits, n_features), float32
-    scale_intercept_ : ndarray of shape (n_bits,), float32
-        The mean of q(z|x) is ``1 + scale_components_ (x - mean_) + scale_intercept_``
-        (`LatentScale` only).
-    pair_scale_, pair_offset_ : float or None
-        The learned s and c; None without pairs.
-    history_ : list of dict
-        ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
-        ``valid_loss`` of each epoch. Losses are per row of standardized data, at the
-        iterates that they were met at.
-    n_iter_ : int
-        Number of epochs trained.
-    weights_, weight_names_ : list of ndarray, list of str
-        The state of the trained module.
-    net_ : skorch net
-        Resumed by `partial_fit`; ``net_.module_`` is the torch module.
-    n_features_in_ : int
-        Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
-
-    See Also
-    --------
-    StochasticAutoencoderHash : The same with other decoders, where it has no hidden
-        layers.
-    ITQHash : A rotation of principal components, without training.
-    HammingNeighbors : Searches the codes.
-
-    Notes
-    -----
-    Multiplying or shifting the data changes the codes only by rounding. Sparse rows are
-    made dense one batch at a time.
+    Scaling or shifting the data changes the codes only through rounding. Sparse rows
+    are made dense one batch at a time.
 
     References
     ----------
@@ -229,23 +247,23 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
         """Learn the hash functions.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Vectors, one per row.
         y : array-like of shape (n_samples,), default=None
-            Classes for `LabelPairs`; else not used. An unknown class is -1, or among
-            strings None or "-1".
+            Classes for `LabelPairs`, otherwise not used. Mark unknown classes with -1,
+            or among strings with None or "-1".
         pairs : array-like of shape (n_pairs, 2), int or str, default=None
-            The ids of rows that are known to be similar or dissimilar, for
-            `GivenPairs`. Pairs of which a row is missing, as in a fold of
-            cross-validation, are left out.
+            Ids of rows that are known to be similar or dissimilar, for `GivenPairs`.
+            Pairs with a row that is not in `X`, as in a fold of cross-validation, are
+            left out.
         pair_labels : array-like of shape (n_pairs,), default=None
-            1 where the rows of a pair are similar, 0 where not.
+            For each pair, 1 if its rows are similar and 0 if not.
         ids : array-like of shape (n_samples,), int or str, default=None
-            The names of the rows, no two alike, that `pairs` call them by.
+            Unique ids of the rows, to which `pairs` refer.
 
         Returns
         -------
@@ -256,29 +274,29 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         ------
         ValueError
             If `X` holds NaN or infinity; if `y`, `pairs`, `pair_labels` and `ids` do
-            not fit it or each other; if no pair is left, no rows share a label, or all
-            do.
+            not fit `X` or each other; or if no pair is left, or no rows or all rows
+            share a label.
         """
         return self._fit(X, y, pairs=pairs, pair_labels=pair_labels, ids=ids)
 
     def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
         """Train for one epoch on these rows, as one part of a stream.
 
-        The first call also builds the model, from its rows alone: let them be some
-        thousands, drawn at random. Later calls keep the optimizer's state; on an
-        encoder that was loaded from a file, or copied off an accelerator, the optimizer
-        starts afresh. Of the parameters `lr` and `batch_size` may change from call to
-        call, and `max_epochs` is not used. Each call draws new pairs.
+        The first call also builds the model from its rows, so pass it some thousands of
+        rows drawn at random. Later calls keep the state of the optimizer, unless the
+        encoder was loaded from a file or copied off an accelerator. Only the parameters
+        `lr` and `batch_size` may change between calls; `max_epochs` is not used. Each
+        call draws new pairs.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors. Rows are samples.
+            Vectors, one per row.
         y : array-like of shape (n_samples,), default=None
-            As in `fit`, but these rows may all be of unknown class.
+            Classes as in `fit`; a call may have only unknown classes.
         pairs : array-like of shape (n_pairs, 2), int or str, default=None
-            As in `fit`, among the rows of this call. Neighbours of `NeighborPairs` are
-            among these too. If any call has pairs, the first needs some.
+            Pairs as in `fit`, among the rows of this call, as are the neighbours of
+            `NeighborPairs`. If any call has pairs, the first call must have some too.
         pair_labels : array-like of shape (n_pairs,), default=None
             As in `fit`.
         ids : array-like of shape (n_samples,), int or str, default=None
@@ -287,12 +305,12 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Returns
         -------
         self : object
-            The encoder. If a later call raises, the encoder is as it was before.
+            The encoder. If a later call raises, the encoder is left as it was.
 
         Raises
         ------
         ValueError
-            As `fit`, or if a parameter has changed that the first call built on.
+            As in `fit`, or if a parameter changed that was fixed by the first call.
         """
         known = {"pairs": pairs, "pair_labels": pair_labels, "ids": ids}
         return self._partial_fit(X, y, **known)
@@ -305,13 +323,13 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         X : array-like of shape (n_samples, n_bits)
             Bits, 0 and 1.
         scales : array-like of shape (n_samples, n_bits) or None, default=None
-            Latent scales to decode with, such as those of `latent_scales`; None is
+            Latent scales to decode with, such as those of `latent_scales`. None uses
             their prior mean, 1.
 
         Returns
         -------
         decoded : ndarray of shape (n_samples, n_features), float64
-            The mean of the decoder.
+            Mean of the decoder's distribution.
         """
         if scales is None:
             return super().inverse_transform(X)
@@ -330,16 +348,17 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     @available_if(lambda self: self.scale is not None)
     def latent_scales(self, X) -> np.ndarray:
-        """Return the posterior mean of the scale of each bit, with `LatentScale`.
+        """Return the posterior mean of each bit's latent scale, with `LatentScale`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         scales : ndarray of shape (n_samples, n_bits), float32
-            The prior mean is 1.
+            Posterior means; the prior mean is 1.
         """
         X = self._validate_fitted(X)
         scales = np.empty((X.shape[0], self._n_features_out), dtype=np.float32)
@@ -354,11 +373,13 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Vectors, one per row.
 
         Returns
         -------
         energy : ndarray of shape (n_samples,), float64
-            In nats, with the full KL term whatever `kl_weight`, in closed form.
+            Free energies in nats, in closed form, with the full KL term whatever
+            `kl_weight` is.
         """
         X = self._validate_fitted(X)
         module = self._restored().double()
@@ -382,7 +403,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
     def _validate_targets(self, X, y, *, pairs, pair_labels, ids, is_part=False):
         if (pairs is None) != (pair_labels is None):
-            raise ValueError("pairs and pair_labels go together; give both or none.")
+            raise ValueError("pairs and pair_labels go together; pass both or neither.")
         source = resolve_pairs(self.pairs)
         return source, source.read(y, pairs, pair_labels, ids, is_part)
 

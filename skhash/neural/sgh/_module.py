@@ -93,7 +93,7 @@ class SGHModule(TrainedModule):
             return super().rows(X, targets, run)
         if self.pairs is None:
             raise ValueError(
-                "pairs are given, but none were when the model was built; give some in "
+                "pairs were passed, but the model was built without any; pass some in "
                 "the first call of partial_fit too."
             )
         trains = run.trains(X.shape[0])

@@ -22,17 +22,18 @@ STRANGERS = 30
 
 @with_parameters()
 class LatentScale(BaseEstimator):
-    """A latent scale z of each bit of each row (section E.1 of the supplement).
+    """Latent scale z of each bit of each row (section E.1 of the SGH supplement).
 
-    x is Gaussian around ``alpha + (h o z) U``. z has the prior ``N(1, std^2)``, which
-    the paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m linear in x and
-    the best v. The codebook decodes a code at the prior mean of its scales, 1; see
-    `SGHEncoder.inverse_transform`.
+    With it, x is Gaussian around ``alpha + (h o z) U``. z has the prior ``N(1,
+    std^2)``, which the paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m
+    linear in x and the optimal v. Codes are decoded at the prior mean of the scales, 1,
+    unless you pass scales to `SGHEncoder.inverse_transform`.
 
     Parameters
     ----------
     std : float, default=0.3
-        The prior standard deviation; towards 0 the model is that without scales.
+        Prior standard deviation. As it approaches 0, so does the model that without
+        scales.
 
     Examples
     --------
@@ -54,10 +55,10 @@ def resolve_scale(scale) -> LatentScale | None:
 
 
 class PairSource(BaseEstimator):
-    """Base of sources of pairs: which rows are similar, and how much they count.
+    """Base class of sources of pairs: which rows are similar, and how much pairs count.
 
-    A source reads the arguments of `fit`, and says which rows each row is fed with and
-    which pairs a batch makes up.
+    A source reads the arguments of `fit`, chooses which rows each row is batched with,
+    and defines the pairs of a batch.
     """
 
     weight: float
@@ -78,8 +79,8 @@ class PairSource(BaseEstimator):
         """
         if pairs is not None:
             raise ValueError(
-                f"pairs are given, but the encoder has pairs={self!r}, which takes "
-                "them from elsewhere; leave out one of the two."
+                f"pairs were passed to fit, but the encoder has pairs={self!r}, which "
+                "finds its own; leave out one of the two."
             )
         return self._read(y, is_part)
 
@@ -114,12 +115,12 @@ class PairSource(BaseEstimator):
 
 @with_parameters()
 class GivenPairs(PairSource):
-    """The pairs that `fit` is given, if any.
+    """The pairs that are passed to `fit`, if any.
 
     Parameters
     ----------
     weight : float, default=10.0
-        The weight nu of pairs.
+        Weight nu of the pairs in the loss.
 
     Examples
     --------
@@ -167,12 +168,12 @@ class GivenPairs(PairSource):
 
 @with_parameters()
 class LabelPairs(PairSource):
-    """Pairs of rows of known class in `y`: similar where it is the same.
+    """Pairs of rows with known classes in `y`: similar if the class is the same.
 
     Parameters
     ----------
     weight : float, default=10.0
-        The weight nu of pairs.
+        Weight nu of the pairs in the loss.
 
     Examples
     --------
@@ -193,13 +194,13 @@ class LabelPairs(PairSource):
         if y is None:
             raise ValueError(
                 f"pairs={self!r} requires y to be passed, but the target y is None; "
-                "give -1 where a class is not known."
+                "mark unknown classes with -1."
             )
         labels = encoded_labels(partial_labels(y, is_part=is_part))
         if labels.shape[1] > 1:
             raise ValueError(
-                "y has several labels a row; give pairs and pair_labels instead, which "
-                "can say what makes rows similar."
+                "y has several labels per row; pass pairs and pair_labels instead, "
+                "which say what makes rows similar."
             )
         return labels[:, 0] if (labels >= 0).sum() > 1 else None
 
@@ -219,18 +220,18 @@ class LabelPairs(PairSource):
 
 @with_parameters()
 class NeighborPairs(PairSource):
-    """Pairs of near neighbours, which are similar, and of other rows, which are not.
+    """Pairs of rows without labels: near neighbours are similar, other rows are not.
 
-    This needs no labels. In the mean over the pairs of a batch the similar ones have
-    the weight 1/31 in all and the others 30/31, however many there are of each.
+    In the mean over the pairs of a batch, the similar ones together have weight 1/31
+    and the others 30/31, regardless of how many there are of each.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        How many nearest rows are similar. They are found for at most 20,000 rows, among
-        all that are trained on, by at most 128 principal components.
+        Number of nearest rows that count as similar. They are found for at most 20,000
+        rows, among all training rows, by at most 128 principal components.
     weight : float, default=10.0
-        The weight nu of pairs.
+        Weight nu of the pairs in the loss.
 
     Examples
     --------
@@ -295,8 +296,8 @@ def _drawn(items, of_training, trains, draw):
     """
     if not of_training.any():
         raise ValueError(
-            "All that is known of pairs has rows that are held out to validate on; "
-            "hold out fewer, or say more."
+            "Every known pair has a row that is held out for validation; hold out "
+            "fewer rows, or give more pairs or classes."
         )
     table = np.empty((len(trains), DRAWN_PAIRS), dtype=np.int64)
     for rows, usable in ((trains, of_training), (~trains, ~of_training)):
@@ -313,33 +314,33 @@ def placed_pairs(pairs, pair_labels, ids):
     """
     if ids is None:
         raise ValueError(
-            "pairs call rows by their ids, since cross-validation passes on parts of "
-            "the rows, where positions would mean other ones. Give an id a row, such "
-            "as ids=np.arange(len(X)), where pairs are positions."
+            "pairs refer to rows by id, because cross-validation passes on parts of "
+            "the rows, where positions change. Give one id per row; if pairs are "
+            "positions, pass ids=np.arange(len(X))."
         )
     ids, pairs = as_array(ids), as_array(pairs)
     if ids.ndim != 1 or pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(
-            f"ids has shape {ids.shape} and pairs {pairs.shape}; give an id a row, and "
-            "two ids a pair."
+            f"ids has shape {ids.shape} and pairs {pairs.shape}; give one id per row, "
+            "and two ids per pair."
         )
     pair_labels = column_or_1d(pair_labels, warn=True)
     check_consistent_length(pairs, pair_labels)
     if not np.isin(pair_labels, (0, 1)).all():
         other = pair_labels[~np.isin(pair_labels, (0, 1))][0]
         raise ValueError(
-            f"pair_labels holds {other}; give 1 for similar rows and 0 for others."
+            f"pair_labels holds {other}; use 1 for similar rows and 0 for dissimilar."
         )
     places = {name: row for row, name in enumerate(ids.tolist())}
     if len(places) < len(ids):
-        raise ValueError(f"ids must differ, and of {len(ids)} only {len(places)} do.")
+        raise ValueError(f"ids must be unique; {len(ids)} have {len(places)} values.")
     rows = [places.get(name, -1) for name in pairs.ravel().tolist()]
     rows = np.array(rows, dtype=np.int64).reshape(-1, 2)
     kept = (rows >= 0).all(axis=1)
     if not kept.any():
         raise ValueError(
-            f"Of {len(pairs)} pairs none has both of its rows among the {len(ids)} "
-            f"ids; the first is {pairs[:1].tolist()}."
+            f"None of the {len(pairs)} pairs has both rows among the {len(ids)} ids; "
+            f"the first pair is {pairs[:1].tolist()}."
         )
     return rows[kept], pair_labels[kept].astype(np.int64), ids
 

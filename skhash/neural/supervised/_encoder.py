@@ -39,79 +39,83 @@ ENCODED_ROWS = 256
 
 @with_parameters(kw_only=True)
 class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
-    """Codes that are near for rows that share a label, by any supervised loss.
+    """Codes learned from labels, with any supervised hashing loss.
 
-    A network maps rows to logits, and training minimizes the loss of each batch of
-    logits and labels. The losses are those of deep hashing; see `skhash.losses`.
+    Rows that share a label get codes with small Hamming distances. A network maps rows
+    to logits, and training minimizes a loss of the logits and labels of each batch. The
+    losses of `skhash.losses` are those of deep hashing.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     loss : str or SupervisedLoss, default="contrastive"
-        An instance of a class of `skhash.losses`, or its name with the default
-        parameters: "contrastive", "cross_entropy", "csq", "dhn", "dsdh", "dsh", "dtsh",
-        "dualhash", "hashnet", "mdshc" or "orthohash". Parameters inside are set as
-        ``loss__quantization_weight``.
+        Loss: an instance of a class of `skhash.losses`, or a name, which stands for the
+        class with its default parameters: "contrastive", "cross_entropy", "csq", "dhn",
+        "dsdh", "dsh", "dtsh", "dualhash", "hashnet", "mdshc" or "orthohash". Set
+        parameters of an instance as ``loss__quantization_weight``.
     module : callable or None, default=None
-        A factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
+        Factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
         function or a class. None is a perceptron.
     hidden_layer_sizes : sequence of int, default=(512,)
-        Units in the hidden layers of the perceptron, each with batch normalization and
-        ReLU.
+        Number of units in each hidden layer of the perceptron; every layer has batch
+        normalization and ReLU.
     dropout : float, default=0.0
-        The probability that a hidden unit of the perceptron is left out in training.
+        Dropout probability of the perceptron's hidden units.
     balanced : bool, default=True
-        Whether the perceptron's logits are normalized over the batch, so that bits are
-        near to balanced.
+        Whether to batch-normalize the perceptron's logits, so that bits are nearly
+        balanced.
     input_shape : sequence of int or None, default=None
-        The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is
-        one axis.
+        Shape to which each row is reshaped for `module`, such as ``(1, 28, 28)``. None
+        leaves rows as they are.
     weight_decay : float, default=5e-4
-        That of the optimizer.
+        Weight decay of the optimizer.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length.
+        Whether to scale vectors to unit length first. `transform` does the same.
     lr : float, default=1e-3
         Step size of the optimizer.
     lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
-        How the step size falls.
+        Schedule by which the step size decreases. None keeps it constant.
     max_epochs : int, default=30
         Number of passes over the data.
     batch_size : int or "auto", default=128
-        Rows in a batch; losses of pairs see only those of the same batch. "auto" is a
-        hundredth of all rows, from 32 to 512.
+        Number of rows per batch. Losses of pairs see only pairs within a batch. "auto"
+        is a hundredth of all rows, but at least 32 and at most 512.
     optimizer : str, torch.optim.Optimizer class or partial of one, default="adamw"
-        The optimizer: `skhash.training.Storm`, a class of `torch.optim`, or its name in
-        any case. A `functools.partial` of a class sets its parameters, but for the step
-        size.
+        Optimizer: `skhash.training.Storm`, a class of `torch.optim`, or its name in any
+        case. To set its parameters other than the step size, pass a `functools.partial`
+        of the class.
     callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, or a skorch splitter.
+        Share of the rows to hold out for ``valid_loss``, or a skorch splitter.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the first weights, the order of rows, dropout and the draws of the loss.
+        Seed for the initial weights, the order of rows, dropout and the draws of the
+        loss.
     verbose : bool or int, default=False
-        Whether to print a line each epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes, or the numbers of the labels.
+        Classes, or the column numbers of several labels.
     coefs_, intercepts_ : lists of ndarrays, float32, or None
-        The layers of the perceptron as it encodes, of shapes (n_inputs, n_outputs) and
-        (n_outputs,).
+        Weights and intercepts of the perceptron's layers, with batch normalization
+        folded in, of shapes (n_inputs, n_outputs) and (n_outputs,). None with `module`.
     weights_, weight_names_ : list of ndarrays, list of str
-        The state of the trained network.
+        State of the trained torch network: its arrays and their names.
     mean_ : ndarray of shape (n_features,), or None for a data set
-        The mean of the training data.
+        Mean of the training data.
     scale_ : float
-        Root of the mean variance of the columns, the unit inside.
+        Square root of the mean variance of the columns; training divides the data by
+        it.
     quantization_error_ : float
-        The mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
+        Mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
     intra_distance_, inter_distance_ : float
-        The mean Hamming distance of training rows that share a label, and of others.
+        Mean Hamming distance of training rows that share a label, and of those that do
+        not.
     separability_ : float
         ``inter_distance_ - intra_distance_``.
     history_ : list of dict
@@ -120,17 +124,18 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     n_iter_ : int
         Number of epochs trained.
     net_ : skorch net
-        ``net_.module_`` is the torch module, its ``objective`` that of the loss.
+        The net as trained. ``net_.module_`` is the torch module, whose ``objective`` is
+        that of the loss.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    DualHashEncoder : This with the likelihood of pairs, and a penalty on the outputs.
-    NeighborHash : Codes of near neighbours, also with labels.
-    HammingNeighbors : Searches the codes.
+    DualHashEncoder : The same with the loss of DualHash and larger batches.
+    NeighborHash : Codes learned from neighbours, optionally with labels.
+    HammingNeighbors : Exact search of the codes.
 
     Examples
     --------
@@ -173,14 +178,14 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def fit(self, X, y=None) -> Self:
         """Learn the hash functions.
 
-        :doc:`/benchmarks/encoding` has the seconds of fits.
+        For fit times, see :doc:`/benchmarks/encoding`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Real vectors; rows are samples.
+            Vectors, one per row.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Classes, of any type, or a 0/1 column for each of several labels.
+            Classes of any type, or a 0/1 indicator matrix of several labels.
 
         Returns
         -------
@@ -190,10 +195,10 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         Raises
         ------
         TypeError
-            If `module` is a module and not a factory.
+            If `module` is a torch module instead of a factory.
         ValueError
-            If `X` holds NaN or infinity, `y` is no labels of its rows or one class
-            only, or the outputs of `module` are not `n_bits`.
+            If `X` holds NaN or infinity, if `y` does not label its rows or has only one
+            class, or if the network of `module` does not return `n_bits` outputs.
         """
         return self._fit(X, y)
 
@@ -229,8 +234,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         self.input_shape_ = None if shape is None else [int(size) for size in shape]
         if shape is not None and np.prod(shape) != self.n_features_in_:
             raise ValueError(
-                f"input_shape={shape} has {np.prod(shape)} values, but rows have "
-                f"{self.n_features_in_} features."
+                f"input_shape={shape} has {np.prod(shape)} values, but X has "
+                f"{self.n_features_in_} columns; the two numbers must be equal."
             )
 
     def _new_encoder(self, n_bits):
@@ -241,9 +246,9 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
             return _networks.hashing_perceptron(sizes, self.dropout, self.balanced)
         if isinstance(self.module, torch.nn.Module):
             raise TypeError(
-                f"module={type(self.module).__name__}(...) is a module; give a factory "
-                "(n_features, n_bits) -> torch.nn.Module instead, such as a function "
-                "or a class, so that every fit starts from new weights."
+                f"module={type(self.module).__name__}(...) is a module; pass a factory "
+                "(n_features, n_bits) -> torch.nn.Module, such as a function or a "
+                "class, so that every fit starts from new weights."
             )
         encoder = self.module(n_features, int(n_bits))
         if self.input_shape_ is None:
@@ -254,8 +259,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
     def _module(self, run):
         if self.coefs_ is None and self.module is None:
             raise ValueError(
-                "The network is not part of what was saved. Set the parameter module "
-                "to the factory that this encoder was fitted with."
+                "The network was not saved. Set the parameter module to the factory "
+                "that this encoder was fitted with."
             )
         with seeded_globals(0):
             encoder = self._new_encoder(self.n_bits_)
@@ -337,100 +342,104 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
 @with_parameters(kw_only=True)
 class DualHashEncoder(SupervisedHash):
-    """Codes of labelled rows: near for rows that share a label, and pulled to signs.
+    """Codes learned from labels, with the loss of DualHash.
 
-    This is `SupervisedHash` with the loss of DualHash (2025), which pulls the outputs
-    of the network to -1 and +1, and batches that grow with the data. See
-    `skhash.losses.DualHashLoss` for the problem and its solvers.
+    The loss of DualHash (2025) makes codes of rows that share a label similar, and
+    pulls the outputs of the network to -1 and +1. Batches grow with the data. See
+    `skhash.losses.DualHashLoss` for the optimization problem and its solvers.
 
     Parameters
     ----------
     n_bits : int, default=64
-        Length of the codes.
+        Number of bits per code.
     loss : str or SupervisedLoss, default="dualhash"
-        "dualhash" is `skhash.losses.DualHashLoss` with its defaults. Those of an
-        instance are set as ``loss__w_weight`` and ``loss__solver__u_step``.
+        Loss. "dualhash" is `skhash.losses.DualHashLoss` with its defaults. Set
+        parameters of an instance as ``loss__w_weight`` and ``loss__solver__u_step``.
     module : callable or None, default=None
-        A factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
+        Factory ``(n_features, n_bits) -> torch.nn.Module`` of the network, such as a
         function or a class. None is a perceptron.
     hidden_layer_sizes : sequence of int, default=(512,)
-        Units in the hidden layers of the perceptron, each with batch normalization and
-        ReLU.
+        Number of units in each hidden layer of the perceptron; every layer has batch
+        normalization and ReLU.
     dropout : float, default=0.0
-        The probability that a hidden unit of the perceptron is left out in training.
+        Dropout probability of the perceptron's hidden units.
     balanced : bool, default=True
-        Whether the perceptron's logits are normalized over the batch, so that bits are
-        near to balanced.
+        Whether to batch-normalize the perceptron's logits, so that bits are nearly
+        balanced.
     input_shape : sequence of int or None, default=None
-        The shape in which `module` gets each row, such as ``(1, 28, 28)``. None is
-        one axis.
+        Shape to which each row is reshaped for `module`, such as ``(1, 28, 28)``. None
+        leaves rows as they are.
     weight_decay : float, default=5e-4
-        That of the optimizer.
+        Weight decay of the optimizer.
     normalize : bool, default=False
-        Whether rows are first scaled to unit length.
+        Whether to scale vectors to unit length first. `transform` does the same.
     lr : float, default=1e-3
         Step size of the optimizer.
     lr_schedule : {"cosine", "inverse_sqrt", "step"} or None, default=None
-        How the step size falls.
+        Schedule by which the step size decreases. None keeps it constant.
     max_epochs : int, default=30
         Number of passes over the data.
     batch_size : int or "auto", default="auto"
-        Rows in a batch; losses of pairs see only those of the same batch. "auto" is a
-        hundredth of all rows, from 32 to 512.
+        Number of rows per batch. Losses of pairs see only pairs within a batch. "auto"
+        is a hundredth of all rows, but at least 32 and at most 512.
     optimizer : str, torch.optim.Optimizer class or partial of one, default="adamw"
-        The optimizer: `skhash.training.Storm`, a class of `torch.optim`, or its name in
-        any case. A `functools.partial` of a class sets its parameters, but for the step
-        size.
+        Optimizer: `skhash.training.Storm`, a class of `torch.optim`, or its name in any
+        case. To set its parameters other than the step size, pass a `functools.partial`
+        of the class.
     callbacks : list of skorch callbacks or None, default=None
-        Such as `skorch.callbacks.EarlyStopping`.
+        Callbacks, such as `skorch.callbacks.EarlyStopping`.
     validation_fraction : float, callable or None, default=None
-        Share of the rows to compute ``valid_loss`` on, the likelihood alone, or a
-        skorch splitter.
+        Share of the rows to hold out for ``valid_loss``, which is the likelihood alone,
+        or a skorch splitter.
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Draws the first weights, the order of rows, dropout and the draws of the loss.
+        Seed for the initial weights, the order of rows, dropout and the draws of the
+        loss.
     verbose : bool or int, default=False
-        Whether to print a line each epoch.
+        Whether to print one line per epoch.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes, or the numbers of the labels.
+        Classes, or the column numbers of several labels.
     dual_active_fraction_ : float or None
-        The share of entries of v that were not 0 after an update, over all updates;
+        Share of the entries of v that were not 0 after an update, over all updates.
         None for solvers without v.
     quantization_error_ : float
-        The mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
+        Mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
     intra_distance_, inter_distance_ : float
-        The mean Hamming distance of training rows that share a label, and of others.
+        Mean Hamming distance of training rows that share a label, and of those that do
+        not.
     separability_ : float
         ``inter_distance_ - intra_distance_``.
     coefs_, intercepts_ : lists of ndarrays, float32, or None
-        The layers of the perceptron as it encodes, of shapes (n_inputs, n_outputs) and
-        (n_outputs,).
+        Weights and intercepts of the perceptron's layers, with batch normalization
+        folded in, of shapes (n_inputs, n_outputs) and (n_outputs,). None with `module`.
     weights_, weight_names_ : list of ndarrays, list of str
-        The state of the trained network.
+        State of the trained torch network: its arrays and their names.
     mean_ : ndarray of shape (n_features,), or None for a data set
-        The mean of the training data.
+        Mean of the training data.
     scale_ : float
-        Root of the mean variance of the columns, the unit inside.
+        Square root of the mean variance of the columns; training divides the data by
+        it.
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.
     n_iter_ : int
         Number of epochs trained.
     net_ : skorch net
-        ``net_.module_`` is the torch module; its ``objective`` holds u and v.
+        The net as trained. ``net_.module_`` is the torch module, whose ``objective``
+        holds u and v.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `X` has names that are all strings.
+        Names of the columns. Defined only if `X` has column names that are all strings.
 
     See Also
     --------
-    SupervisedHash : The other losses of supervised hashing.
-    HammingNeighbors : Searches the codes.
+    SupervisedHash : The same with other losses of supervised hashing.
+    HammingNeighbors : Exact search of the codes.
 
     References
     ----------

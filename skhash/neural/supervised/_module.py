@@ -132,12 +132,12 @@ def check_outputs(encoder, n_features, n_bits):
     encoder.train()
     if not isinstance(outputs, torch.Tensor):
         raise TypeError(
-            f"The network of module= returns a {type(outputs).__name__}; it has to "
+            f"The network of module= returns a {type(outputs).__name__}; it must "
             "return one tensor, the logits."
         )
     if outputs.shape != (2, n_bits) or outputs.dtype != torch.float32:
         raise ValueError(
             f"The network of module= maps 2 rows to {outputs.dtype} of shape "
-            f"{tuple(outputs.shape)}; it has to be torch.float32 of shape "
+            f"{tuple(outputs.shape)}; it must return torch.float32 of shape "
             f"(2, {n_bits}), for n_bits={n_bits}."
         )

@@ -126,7 +126,7 @@ def test_targets_of_a_network_of_ones_own():
 
 def test_wrong_arguments():
     model = fitted()
-    with pytest.raises(ValueError, match="needs y="):
+    with pytest.raises(ValueError, match="pass them as y="):
         gradient_report(model, X, ["st"])
     with pytest.raises(ValueError, match="not among the classes"):
         gradient_report(model, X, ["st"], y=np.repeat("d", len(X)))

@@ -375,7 +375,7 @@ class TestOptions:
             (3, {}, TypeError, "a function of bits alone"),
             (nn.Linear(4, 3), {}, TypeError, "a function of bits alone"),
             (cubic, {"loss": cubic}, TypeError, "a function of bits alone"),
-            (lambda x: x.sum(), {}, ValueError, "one number a row"),
+            (lambda x: x.sum(), {}, ValueError, "one number per row"),
             (nn.Linear(4, 3), {"loss": cubic, "y": [0, 1]}, ValueError, "y has 2 rows"),
             (
                 nn.Linear(4, 3).requires_grad_(False),
@@ -390,7 +390,7 @@ class TestOptions:
             gradient_report(model, rows, ["st"], **options)
 
     def test_wrong_fitted_models(self, module, rows):
-        with pytest.raises(TypeError, match="brings its loss"):
+        with pytest.raises(TypeError, match="has its own loss"):
             gradient_report(Fitted(module), rows, ["st"], loss=cubic)
         module.gradient = "analytic"
         with pytest.raises(TypeError, match="'analytic'"):

@@ -266,9 +266,9 @@ def test_blocks_of_one_bit_are_bits():
     [
         ((2, 8, N_FEATURES), 6, r"codebook must have shape .* got \(2, 8, 11\)"),
         ((2, 256, N_FEATURES, 1), 16, "codebook must have shape"),
-        ((2, 256, N_FEATURES), 17, "not one for 17 bits, which are 3 blocks"),
-        ((2, 16, N_FEATURES), 4, "not one for 4 bits, which are 1 blocks"),
-        ((8, N_FEATURES), 9, "not one for 9 bits"),
+        ((2, 256, N_FEATURES), 17, "not fit codes of 17 bits, which are 3 blocks"),
+        ((2, 16, N_FEATURES), 4, "not fit codes of 4 bits, which are 1 blocks"),
+        ((8, N_FEATURES), 9, "not fit codes of 9 bits"),
     ],
 )
 def test_codebooks_of_other_shapes(shape, n_bits, message):

@@ -153,11 +153,11 @@ def test_any_array_of_strings_are_ids(kind):
 
 def test_ids_must_fit_those_before():
     index = HammingNeighbors(1).fit([[0, 0]], ids=[1])
-    with pytest.raises(ValueError, match="have ids and these have none; give ids"):
+    with pytest.raises(ValueError, match="have ids, but these have none; give ids"):
         index.partial_fit([[1, 1]])
-    with pytest.raises(ValueError, match="are integers and these are strings, .*'a'"):
+    with pytest.raises(ValueError, match="are integers, but these are strings, .*'a'"):
         index.partial_fit([[1, 1]], ids=["a"])
-    with pytest.raises(ValueError, match="are integers and these are strings"):
+    with pytest.raises(ValueError, match="are integers, but these are strings"):
         index.kneighbors([[1, 1]], ids=["a"])
     with pytest.raises(ValueError, match="no code with the id 2; nothing was removed"):
         index.remove([1, 2])
@@ -278,7 +278,7 @@ REPLACEMENTS = {
     "no code with the id 77; nothing was replaced": {"ids": [3, 77]},
     "no code with the id 4; nothing was replaced": {"ids": [3, 4]},
     "3 occurs twice": {"ids": [3, 3]},
-    "are integers and these are strings": {"ids": ["a", "b"]},
+    "are integers, but these are strings": {"ids": ["a", "b"]},
     "give y to fit": {"ids": [3, 5], "y": None},
     "inconsistent numbers of samples": {"ids": [3]},
 }

@@ -202,7 +202,7 @@ def test_pairs_of_rows_that_validate_alone_are_refused(digits):
         rest = torch.utils.data.Subset(dataset, range(2, len(dataset)))
         return rest, torch.utils.data.Subset(dataset, range(2))
 
-    with pytest.raises(ValueError, match="validate"):
+    with pytest.raises(ValueError, match="held out for validation"):
         SGHEncoder(validation_fraction=first_two, **SMALL).fit(X, **pairs)
 
 
@@ -350,10 +350,10 @@ ONE = {"pairs": [[0, 1]], "pair_labels": [1], "ids": np.arange(300)}
         ({"pairs": [[0.5, 5]]}, r"\[0.5, 5.0\]"),
         ({"pairs": [["0", "5"]]}, "'0', '5'"),
         ({"pairs": [[0, 1, 2]]}, "1, 3"),
-        ({"pairs": np.zeros((0, 2)), "pair_labels": []}, "Of 0 pairs"),
+        ({"pairs": np.zeros((0, 2)), "pair_labels": []}, "of the 0 pairs"),
         ({"pairs": [0, 1], "pair_labels": [1, 1]}, "pairs"),
         ({"ids": np.arange(299)}, "inconsistent"),
-        ({"ids": np.arange(300) // 2}, "only 150"),
+        ({"ids": np.arange(300) // 2}, "have 150 values"),
         ({"pair_labels": [2]}, "pair_labels.* 2"),
         ({"pair_labels": [1, 0]}, "inconsistent"),
     ],
