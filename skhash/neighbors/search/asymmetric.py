@@ -37,83 +37,85 @@ MIN_THREAD_WORK = 2**23
 def asymmetric_scores(
     X_query, codes, decoder, *, metric="euclidean", packed=False, n_jobs=None
 ) -> np.ndarray:
-    r"""Score codes for uncompressed queries; smaller is nearer.
+    r"""Score codes for uncompressed queries, for all pairs; smaller is nearer.
 
-    The query is not encoded. A code h stands for the vector that a linear decoder makes
-    of it, :math:`\hat x = o + \sum_k h_k b_k`, with offset o and codebook b. Then the
-    score of h for the query q is, by metric,
+    Queries are not encoded. A code h decodes to the vector :math:`\hat x = o + \sum_k
+    h_k b_k`, with the decoder's offset o and codebook b. The score of h for a query q
+    is, by metric:
 
     - "euclidean": :math:`|q - \hat x|`, the distance,
     - "inner_product": :math:`-q^T \hat x`,
     - "cosine": :math:`1 - q^T \hat x / (|q| |\hat x|)`, which is 1 where either vector
       is zero.
 
-    A decoder of rows of unit length, which was fitted to such rows or is an encoder
-    with ``normalize=True``, stands for such rows: queries and
-    what codes decode to are scaled to unit length before. Then all three metrics give
-    the order of the cosine.
+    If the decoder is for vectors of unit length, because it was fitted to such vectors
+    or is an encoder with ``normalize=True``, queries and decoded vectors are first
+    scaled to unit length. All three metrics then give the order of the cosine.
 
     Parameters
     ----------
     X_query : {array-like, sparse matrix} of shape (n_queries, n_features)
-        Real vectors.
+        Queries, as vectors in the space of the codebook. Apart from scaling them to
+        unit length as described above, nothing is done to them.
     codes : array-like of shape (n_codes, n_bits) or (n_codes, n_bytes)
-        Bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
+        Codes: bits 0/1, or packed bytes (``uint8``) with ``packed=True``.
     decoder : estimator or tuple (codebook, offset)
-        A fitted `skhash.AdditiveQuantizer`, `skhash.quantization.LinearDecoder` or
-        encoder with ``codebook_`` and ``offset_``, or arrays of shape (n_bits,
-        n_features) and (n_features,), which nothing is scaled for. Nothing else is done
-        to queries: they must be in the space of the codebook.
+        Decoder of the codes.
+
+        - A fitted `skhash.AdditiveQuantizer`, `skhash.quantization.LinearDecoder`, or
+          encoder with ``codebook_`` and ``offset_``.
+        - Arrays of shape (n_bits, n_features) and (n_features,). With these, nothing is
+          scaled.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
-        How to compare.
+        How queries and decoded vectors are compared.
     packed : bool, default=False
-        The format of `codes`.
+        Whether `codes` are packed bytes.
     n_jobs : int, default=None
-        Threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`.
 
     Returns
     -------
     scores : ndarray of shape (n_queries, n_codes), float64
-        Distances, which are computed in float32. Never below 0 for "euclidean" and
+        Scores, computed in float32. They are never below 0 for "euclidean" and
         "cosine".
 
     Raises
     ------
     ValueError
-        If codes or queries do not fit the decoder, or hold what they must not.
+        If codes or queries do not fit the decoder, or hold invalid values.
 
     See Also
     --------
-    AsymmetricNeighbors : Search by these scores.
+    AsymmetricNeighbors : Search with these scores.
     skhash.SGHEncoder : An encoder with such a decoder.
     skhash.quantization.LinearDecoder : A decoder for the codes of any encoder.
 
     Notes
     -----
-    All three come from a sum over the bits that are set, and a number of the code. For
-    "euclidean" that is :math:`|\hat x - o|^2`, as
+    All three metrics combine a sum over the set bits with a number that belongs to the
+    code. For "euclidean", this number is :math:`|\hat x - o|^2`, because
 
     .. math:: |q - \hat x|^2 = |q - o|^2 - 2 \sum_k h_k (q - o)^T b_k + |\hat x - o|^2
 
-    and for angles :math:`|\hat x|`. It is rounded to a float, with as many bits of
-    fraction as the fit of a quantizer or `skhash.quantization.LinearDecoder` found that
-    neighbours need, and with all those of float32 for other decoders. An index, which
-    rounds it in the same way, keeps it in one byte to four.
+    and for angles it is :math:`|\hat x|`. The number is rounded to as many bits of
+    mantissa as the fit of a quantizer or `skhash.quantization.LinearDecoder` found
+    necessary, and kept in float32 for other decoders. An index rounds it in the same
+    way and stores it in one to four bytes.
 
-    Why angles for unit rows: let :math:`x = \hat x + r`, where least squares make r and
-    :math:`\hat x` nearly orthogonal. Of queries that have nothing to do with x,
-    :math:`q^T \hat x` is the best linear estimate of :math:`q^T x`. But of those with
-    :math:`q^T x = \rho` it is :math:`\rho |\hat x|^2` in the mean, with a deviation of
-    :math:`|\hat x| \sqrt{(1 - \rho^2) / d}` in d dimensions: codes that say little of
-    their vectors hide neighbours. Divided by :math:`|\hat x|^2`, as in RaBitQ, it is
-    unbiased and noisiest for such codes. Divided by :math:`|\hat x|` its deviation is
-    the same for all. To first order, that is the order of codes by the chance that
-    their vectors are neighbours, and so is that of
-    :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`. For rows of any length,
-    `AsymmetricNeighbors` adds a quarter of the error, if it is given.
+    Angles are used for unit vectors for the following reason. Let :math:`x = \hat x +
+    r`, where least squares makes r and :math:`\hat x` nearly orthogonal. For queries
+    unrelated to x, :math:`q^T \hat x` is the best linear estimate of :math:`q^T x`. For
+    queries with :math:`q^T x = \rho`, however, its mean is :math:`\rho |\hat x|^2` and
+    its standard deviation :math:`|\hat x| \sqrt{(1 - \rho^2) / d}` in d dimensions, so
+    codes that say little about their vectors hide neighbours. Divided by :math:`|\hat
+    x|^2`, as in RaBitQ, it is unbiased, but noisiest for such codes. Divided by
+    :math:`|\hat x|`, its standard deviation is the same for all codes. To first order,
+    this orders codes by the probability that their vectors are neighbours, as does
+    :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`. For vectors of any length,
+    `AsymmetricNeighbors` adds a quarter of the error, if given.
 
-    The sum is looked up a byte at a time, in tables made once per query. Scoring for
-    inner products, without decoding, is section D of [1]_.
+    The sum is looked up byte by byte, in tables that are built once per query. Scoring
+    for inner products, without decoding, is section D of [1]_.
 
     References
     ----------

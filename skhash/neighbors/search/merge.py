@@ -10,31 +10,31 @@ from skhash.utils.arrays import as_array
 
 
 def merge_neighbors(results, n_neighbors=None) -> Any:
-    """Merge the nearest neighbours found in parts of a database.
+    """Merge the nearest neighbours that were found in parts of a database.
 
-    The parts may be searched by any engine on any number of machines. The merge is the
-    one that a single machine with all codes would have answered, if each part is
-    ordered by (distance, position) and its positions are those in the whole.
+    The parts may be searched by any engine, on any number of machines. If each answer
+    is ordered by (distance, position), and its positions are those in the whole
+    database, the result equals the answer of a single machine with all codes.
 
     Parameters
     ----------
     results : sequence of (distances, positions)
-        For each part, two arrays of shape (n_queries, n_found), the number found being
-        any, also 0, and another one in each part. Positions may be ids of one kind.
+        For each part, two arrays of shape (n_queries, n_found). The number found may
+        differ between parts, and may be 0. Positions may be ids, all of one kind.
     n_neighbors : int, default=None
-        How many to keep; by default as many as the part with most has.
+        Number of neighbours to keep; by default the largest number found in a part.
 
     Returns
     -------
     distances : ndarray of shape (n_queries, n_neighbors)
     positions : ndarray of shape (n_queries, n_neighbors)
-        The nearest of all parts, ordered by (distance, position).
+        Nearest neighbours of all parts, ordered by (distance, position).
 
     Raises
     ------
     ValueError
-        If there are no parts, the parts have other numbers of queries, or fewer than
-        `n_neighbors` were found in all.
+        If there are no parts, if they have different numbers of queries, or if fewer
+        than `n_neighbors` were found in total.
 
     Examples
     --------
