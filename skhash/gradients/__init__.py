@@ -141,7 +141,7 @@ def resolve_network_gradient(gradient) -> NetworkGradient:
     estimator = _fresh(gradient, ALL_GRADIENTS, "gradient")
     if isinstance(estimator, Exact):
         raise TypeError(
-            f"{estimator!r} enumerates the states of a single layer, but here there are "
+            f"{estimator!r} enumerates the states of a single layer, but here are "
             "layers above it; use ExactNetwork ('exact_network')."
         )
     if isinstance(estimator, LayerwiseGradient):
