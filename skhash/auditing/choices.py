@@ -151,12 +151,12 @@ def _of_peers(best, choices, peers, target, n_vectors) -> str:
     better = choose([best, *peers], target, n_vectors)
     if better is not best:
         return f"Another engine does better than the recommendation: {better}."
-    engines = {
-        method: [best, *(peer for peer in peers if peer.row.method == method)]
+    engines = [
+        [best, *(peer for peer in peers if peer.row.method == method)]
         for method in dict.fromkeys(peer.row.method for peer in peers)
-    }
+    ]
     until = choose(choices, target, MANY)
-    later = [_for_more_vectors(best, it, target, until) for it in engines.values()]
+    later = [_for_more_vectors(best, engine, target, until) for engine in engines]
     if any(later):
         return " ".join(
             ["For more vectors another engine does better.", *filter(None, later)]

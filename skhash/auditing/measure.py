@@ -144,14 +144,14 @@ def by_hamming(queries, database, task) -> dict:
     }
 
 
-def found_recalls(found, task) -> dict:
+def found_recalls(candidates, task) -> dict:
     """Return the recalls and the depth of a search by uncompressed queries.
 
-    found : candidates of each query, the nearest first, as many as the largest cut
+    candidates : of each query, the nearest first, as many as the largest cut
     """
     shares = [
         [np.isin(near, positions[:n]).mean() for n in task.cuts]
-        for near, positions in zip(task.truth, found, strict=True)
+        for near, positions in zip(task.truth, candidates, strict=True)
     ]
     return {"search": "asymmetric", **_means_of(np.array(shares), task)}
 
@@ -160,7 +160,7 @@ def _means_of(shares, task) -> dict:
     """Return the recalls with standard errors, and the depth, of shares at the cuts."""
     means, errors = shares.mean(axis=0), shares.std(axis=0) / np.sqrt(len(shares))
     depths = zip(task.cuts[2:], means[2:], strict=True)
-    result = {"depth": next((n for n, it in depths if it >= task.target), None)}
+    result = {"depth": next((n for n, recall in depths if recall >= task.target), None)}
     for place, key in enumerate(("recall", "recall_reranked")):
         result |= {key: float(means[place]), f"{key}_error": float(errors[place])}
     return result

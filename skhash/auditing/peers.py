@@ -82,8 +82,8 @@ def measure_int8(task, n_bits) -> list[AuditRow]:
 def _by_decoded(decoded, task) -> dict:
     """Return the recalls of an exact search among decoded vectors."""
     queries, n_found = task.data.queries, max(task.cuts)
-    found = true_neighbors(queries, decoded, n_found, metric=task.metric)
-    return found_recalls(found, task)
+    candidates = true_neighbors(queries, decoded, n_found, metric=task.metric)
+    return found_recalls(candidates, task)
 
 
 def measure_pq(task, n_bits) -> list[AuditRow]:
@@ -141,12 +141,12 @@ def search_by_faiss(task, method, width, n_parts=None, part_bits=8):
             np.save(folder / f"{part}.npy", X)
         _run(folder)
         code_size, seconds = json.loads((folder / "done.json").read_text())
-        found = np.load(folder / "found.npy")
+        candidates = np.load(folder / "found.npy")
     return code_size, {
         "fit_seconds": seconds["training"],
         "encode_per_second": task.data.database.shape[0] / seconds["adding"],
         "search_per_second": task.data.queries.shape[0] / seconds["searching"],
-        **found_recalls(found, task),
+        **found_recalls(candidates, task),
     }
 
 

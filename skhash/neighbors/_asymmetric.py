@@ -258,8 +258,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
             radius = self._largest_score(radius)
         parts = self._find("nearest", store, selected, X, exclude_self, k, radius)
         join = np.concatenate if radius is None else chained
-        found = map(join, zip(*parts, strict=True))
-        return self._answer(store, found, return_distance, return_ids)
+        neighbors = map(join, zip(*parts, strict=True))
+        return self._answer(store, neighbors, return_distance, return_ids)
 
     def radius_neighbors(
         self,
@@ -311,8 +311,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         selected = select(store, **filters)
         most = self._largest_score(self.radius if radius is None else radius)
         parts = self._find("within", store, selected, X, exclude_self, most)
-        found = map(chained, zip(*parts, strict=True))
-        return self._answer(store, found, return_distance, return_ids)
+        neighbors = map(chained, zip(*parts, strict=True))
+        return self._answer(store, neighbors, return_distance, return_ids)
 
     @property
     def nbytes_(self) -> int:
@@ -348,8 +348,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         for rows in row_chunks(max(1, X.shape[0]), 48 * width):
             queries = scorer.read_queries(X[rows], "X")
             first = rows.start if exclude_self else None
-            found = find_among_all(what, scorer, queries, reach, selected, first, most)
-            yield to_distances(found[0], metric), found[1]
+            scores, positions = find_among_all(
+                what, scorer, queries, reach, selected, first, most
+            )
+            yield to_distances(scores, metric), positions
 
     def _read_errors(self, X, errors, decoder):
         """Return the terms added to the scores of codes, or None; see `numbers`."""

@@ -85,8 +85,8 @@ class _Comparison:
 
     def queries(self, X, rows):
         """Return some rows with a column of ones."""
-        some = X[rows] if sparse.issparse(X) else RowView(X, rows)
-        return beside(self._rows(some), 1)
+        chosen = X[rows] if sparse.issparse(X) else RowView(X, rows)
+        return beside(self._rows(chosen), 1)
 
     def others(self, X):
         """Return a chunk of rows, multiplied, with their offsets."""

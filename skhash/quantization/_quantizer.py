@@ -305,9 +305,9 @@ class AdditiveQuantizer(
         parts = zip(alternate_axes(X, self.n_parts_), self._parts(), strict=True)
         for (basis, rows), blocks in parts:
             n_blocks = blocks.stop - blocks.start
-            own, entries, _ = self._fit_codes(rows, n_blocks, seed)
+            codes, entries, _ = self._fit_codes(rows, n_blocks, seed)
             codebook.append(entries @ basis.T.astype(np.float32))
-            values.append(own)
+            values.append(codes)
         return np.hstack(values), np.concatenate(codebook), column_means(X)
 
     def _parts(self):

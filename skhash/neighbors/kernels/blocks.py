@@ -22,12 +22,12 @@ def fill(rows, first, place, blocks):
 
 
 @kernel
-def gather(blocks, positions, some):
+def gather(blocks, positions, target):
     """Write the codes at some positions, (n,) : int64, into other blocks."""
     for i in range(len(positions)):
         block, column = divmod(positions[i], BLOCK)
         for byte in range(blocks.shape[1]):
-            some[i // BLOCK, byte, i % BLOCK] = blocks[block, byte, column]
+            target[i // BLOCK, byte, i % BLOCK] = blocks[block, byte, column]
 
 
 @inlined_kernel

@@ -84,14 +84,14 @@ def least_by_block(lists, tables, scores):
     """
     first, other = tables[0], tables[lists.other]
     values, items, starts = lists.values, lists.items, lists.starts
-    own = np.empty(len(items), dtype=np.float32)
-    for i in range(len(own)):  # apart from the next loop, in vectors
+    list_scores = np.empty(len(items), dtype=np.float32)
+    for i in range(len(list_scores)):  # apart from the next loop, in vectors
         total = first[values[0, i]] + other[values[1, i]]
-        own[i] = items[i, 1] * total + items[i, 0]
+        list_scores[i] = items[i, 1] * total + items[i, 0]
     for block in range(len(scores)):
-        least = own[starts[block]]
+        least = list_scores[starts[block]]
         for i in range(starts[block] + 1, starts[block + 1]):
-            least = min(least, own[i])
+            least = min(least, list_scores[i])
         scores[block] = least
 
 
@@ -184,9 +184,9 @@ def _halve(bounds, halves):
                 halves[row, 16 * other + half] = np.inf
             for value in range(256):
                 high, low = value >> 4, 16 + (value & 15)
-                own, by = (low, high) if other else (high, low)
+                target, by = (low, high) if other else (high, low)
                 rest = bounds[row, value] - halves[row, by]
-                halves[row, own] = min(halves[row, own], rest)
+                halves[row, target] = min(halves[row, target], rest)
 
 
 @inner_kernel
@@ -297,14 +297,14 @@ def _first_limit(codes, live, query, step, few):
 
 
 @inlined_kernel
-def _list_found(found, block, n, live, places):
+def _list_found(masks, block, n, live, places):
     """Write the codes of a block that were found; return how many.
 
     places : int64 (512,)
     """
     n_found = 0
-    for word in range(len(found)):
-        bits = found[word]
+    for word in range(len(masks)):
+        bits = masks[word]
         while bits:
             position = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
@@ -370,9 +370,9 @@ def nearest(codes, live, queries, layout, sample, steps, scores, positions):
                 ):
                     continue
                 n_found = _list_found(work.found, block, codes.n, live, places)
-                query, found = queries[q], places[:n_found]
+                query, hits = queries[q], places[:n_found]
                 heap = scores[q], positions[q]
-                changed = _take(codes, query, found, order, mosts[q], heap)
+                changed = _take(codes, query, hits, order, mosts[q], heap)
                 most = min(mosts[q], scores[q, 0])
                 if changed and most < np.inf:
                     reach = _reach(codes, most, work.scales[q])

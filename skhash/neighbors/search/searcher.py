@@ -122,10 +122,10 @@ class History:
         self.past = np.empty((0, n_words), np.uint64), np.empty(0, np.int32)
         self.left, self.spent, self.radii, self.choices = np.inf, 0.0, [], {}
 
-    def note(self, queries, question, found):
+    def note(self, queries, question, answer):
         """Remember an answer."""
         if question.what == "nearest":
-            reached = found[0][-MEMORY:, -1]
+            reached = answer[0][-MEMORY:, -1]
         else:
             reached = np.full(min(len(queries), MEMORY), question.reach, dtype=np.int32)
         new = zip((queries[-MEMORY:], reached), self.past, strict=True)
@@ -167,17 +167,17 @@ class Searcher:
         if name != "brute":
             known = {"left": min(1.0, history.left), "radii": history.radii}
             question = question._replace(**known)
-        found = self._ask(name, queries, question)
+        answer = self._ask(name, queries, question)
         if name == "multi_index" and question.what == "nearest":
-            *found, rest = found
+            *answer, rest = answer
             if len(rest):
                 costs = self._compare_costs(history, len(rest) < FEW_QUERIES)
                 name = min(self._made(costs), key=costs.get)
                 others = self._ask(name, queries[rest], question)
-                for own, other in zip(found, others, strict=True):
-                    own[rest] = other
-        history.note(queries, question, found)
-        return tuple(found)
+                for part, other in zip(answer, others, strict=True):
+                    part[rest] = other
+        history.note(queries, question, answer)
+        return tuple(answer)
 
     def prepare(self, question, n_queries, algorithm="auto"):
         """Build now the structures that so many queries would repay.
@@ -189,18 +189,19 @@ class Searcher:
             return
         history = self._history(question)
         if algorithm != "pruned":
-            some, asked, live = self.words, question, question.live
-            some = some[:: -(-len(some) // MEMORY)]
+            asked, live = question, question.live
+            sample = self.words[:: -(-len(self.words) // MEMORY)]
             if question.what == "nearest":
                 n_live = len(self.words) if live is None else int(live.sum())
                 asked = question._replace(reach=min(question.reach + 1, n_live))
-            history.note(some, asked, self._ask("brute", some, asked))
+            history.note(sample, asked, self._ask("brute", sample, asked))
         self._choose(question, history, n_queries, algorithm)
 
     def best(self, question, n_queries, names):
         """Return the best of some algorithms; make it if so many queries repay it."""
-        task = question, self._history(question), n_queries, names
-        return self.algorithms[self._weigh(*task, few=False)[0]]
+        history = self._history(question)
+        name, _ = self._weigh(question, history, n_queries, names, few=False)
+        return self.algorithms[name]
 
     def _only_compares(self, algorithm):
         least = MIN_CODES if algorithm == "auto" else 1
@@ -228,8 +229,8 @@ class Searcher:
         waiting += n_queries
         if waiting * cost >= WEIGHED_COST:
             names = [*ALGORITHMS] if algorithm == "auto" else ["brute", algorithm]
-            task = question, history, waiting, names
-            (name, cost), waiting = self._weigh(*task, few, algorithm), 0
+            name, cost = self._weigh(question, history, waiting, names, few, algorithm)
+            waiting = 0
         history.choices[algorithm, few] = name, cost, waiting
         return name
 

@@ -51,8 +51,8 @@ def nearest(scorer, queries, k, live):
     scores, positions = _nearest(scorer, queries, k, live, guesses=True)
     missed = (scores[:, -1] == np.inf).nonzero()[0]
     if len(missed):
-        found = _nearest(scorer, queries[missed], k, live, guesses=False)
-        scores[missed], positions[missed] = found
+        answer = _nearest(scorer, queries[missed], k, live, guesses=False)
+        scores[missed], positions[missed] = answer
     return scores, positions
 
 
@@ -105,16 +105,16 @@ def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
 
     def search(codes, order, live, tables, part, steps):
-        found = kernels.within(codes, live, tables, part.span, radius, steps)
-        owners, places, scores = found
+        hits = kernels.within(codes, live, tables, part.span, radius, steps)
+        owners, places, scores = hits
         positions = order[places].astype(np.int64) if len(order) else places
         return by_query(owners, positions, scores, len(tables))
 
-    found, shares_codes = _run(search, scorer, _layout(scorer), queries, live)
+    parts, shares_codes = _run(search, scorer, _layout(scorer), queries, live)
     if not shares_codes:
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
-    owners = [np.repeat(np.arange(len(counts)), counts) for _, _, counts in found]
-    scores, positions, _ = map(np.concatenate, zip(*found, strict=True))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+    owners = [np.repeat(np.arange(len(counts)), counts) for _, _, counts in parts]
+    scores, positions, _ = map(np.concatenate, zip(*parts, strict=True))
     return by_query(np.concatenate(owners), positions, scores, queries.shape[0])
 
 
@@ -144,10 +144,10 @@ def _run(search, scorer, layout, queries, live):
         return map_in_threads(call, parts, threads), True
     everything = Part((0, n_blocks), slice(None))
     chunk = max(4, CHUNK_BYTES // (1024 * n_bytes))
-    found = map_chunks(
+    answers = map_chunks(
         lambda rows: call(tables_of(rows), everything), n_queries, chunk, threads
     )
-    return found, False
+    return answers, False
 
 
 def _n_searched(scorer):
