@@ -51,8 +51,8 @@ def ordered(result, n_front=None) -> list[AuditRow]:
     """Return the recommended row of a result, and the others by memory.
 
     n_front : int, default=None
-        Return no more than so many, of those than which none finds more in as little
-        memory. Of more of these, some are left out, evenly.
+        The largest number of rows to return, of those than which none finds more in as
+        little memory. If there are more, they are thinned out evenly.
     """
     n, rows, most = result.settings["n_rows"], [], -1
     choices = choices_of(result.rows, result.is_reranked)

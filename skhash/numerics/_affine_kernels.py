@@ -77,7 +77,7 @@ def _center(code, rows: uint8[:, :], size: int64, mean: float64[::1], block: MAT
 
 
 def _make_add_products(n_vectors):
-    """Build the function that computes so many vectors of outputs."""
+    """Build the function that computes `n_vectors` vectors of outputs."""
     vector = ir.VectorType(FLOAT, LANES)
     name = f"llvm.fmuladd.v{LANES}f32"
     offsets = [4 * LANES * i for i in range(n_vectors)]

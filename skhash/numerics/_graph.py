@@ -34,7 +34,7 @@ def neighbor_table(
         At most ``n_samples - 1`` of them are returned.
     metric : {"euclidean", "cosine", "inner_product"}
     n_axes : int or None
-        Compare rows by so many principal components, where they have more columns:
+        Compare rows by this many principal components, if they have more columns:
         much cheaper for wide rows, and near the truth where these hold most of the
         variance. They are those of at most 20,000 rows, drawn at random. None compares
         the rows themselves.
@@ -112,7 +112,7 @@ def table_of_graph(graph, n_neighbors, n_samples) -> np.ndarray:
         As from `kneighbors_graph`: the entries of a row are its neighbours, at their
         distances or all at 1. A row is no neighbour of itself.
     n_neighbors : int
-        The nearest so many of each row are kept. A row with fewer has some repeatedly.
+        How many of the nearest of each row are kept. A row with fewer repeats them.
 
     Raises
     ------

@@ -18,7 +18,7 @@ from skhash.utils.torch import resolve_device
 
 _kernels = LateModule("skhash.numerics._nearest_kernels")
 
-# So many rows are compared with at a time, if they are not wide.
+# How many rows queries are compared with at a time, if these are not wide.
 CHUNK_ROWS = 8192
 # Keys of this many bytes are held at a time: they stay in a processor's cache.
 TABLE_BYTES = 2**23

@@ -47,12 +47,12 @@ from skhash.utils.kernels import (
     popcount,
 )
 
-# Transposing a block of codes costs as much as comparing it with so many queries: more
-# where one instruction counts the bits of a vector.
+# Comparing a block of codes with this number of queries costs as much as transposing
+# it: more queries where one instruction counts the bits of a vector.
 FEW_QUERIES = 40 if VECTOR_WORDS == 8 else 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
-# So many codes for each of k give a first threshold; more cost more than they save.
+# Codes for each of k that give a first threshold; more cost more than they save.
 SEEDS, MIN_SEEDS = 8, 256
 
 

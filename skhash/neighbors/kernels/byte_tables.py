@@ -22,8 +22,8 @@ from skhash.utils.llvm import BYTE, FLOAT, INT32, INT64, has_features, instructi
 MOST = 255  # stands for all larger sums
 _FLOATS = ir.VectorType(FLOAT, 16)
 
-# Each way below adds to so many vectors of sums at a time, its `parts`, that these, the
-# tables and the codes fill the registers.
+# Each way below adds to a few vectors of sums at a time, its `parts`: these, the tables
+# and the codes fill the registers.
 
 
 class _Bytes:

@@ -168,7 +168,7 @@ def _place(last, batch, q, n):
 
 @inner_kernel
 def _radius(counts, n_codes):
-    """Return the radius that holds so many codes."""
+    """Return the radius that holds `n_codes` codes."""
     n, radius = counts[0], 0
     while n < n_codes and radius < MOST - 1:
         radius += 1

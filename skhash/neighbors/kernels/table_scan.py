@@ -60,10 +60,10 @@ Work = namedtuple("Work", "bounds fewer lowest tables scales found")
 _ZERO, _SIXTEEN = np.float32(0), np.float32(16)
 # Codes of a sampled block, from which a query learns how far its neighbours may be.
 SAMPLED_CODES = 64
-# After so many blocks, and each time after this many times as many, steps are made
-# finer, as neighbours have been found.
+# The blocks after which steps are made finer, as neighbours have been found, and by
+# what this number grows each time.
 FIRST_STAGE, NEXT_STAGE = 4, 4
-# So many blocks ahead, codes are fetched.
+# How many blocks ahead codes are fetched.
 AHEAD = 2
 # Numbers of steps are made so much smaller, which is more than rounding adds.
 _SHY = 1 - 2.0**-20

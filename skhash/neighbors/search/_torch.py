@@ -40,7 +40,7 @@ from skhash.utils.chunks import row_chunks
 BLOCK_BYTES = 2**30
 # Whole numbers up to this are exact in half precision.
 HALF_EXACT = 2048
-# Codes stay on the device if they fill at most this share of its free memory, or so
+# Codes stay on the device if they fill at most this share of its free memory, or this
 # many bytes where torch does not tell what is free.
 KEPT_SHARE, KEPT_BYTES = 0.5, 2**30
 # Groups are at least so large, which keeps rows of products aligned for the device.

@@ -29,7 +29,7 @@ MIN_ROOM = 256
 # Least pairs of words per thread for few queries: a thread may need .3 ms to wake, in
 # which a core reads 10 MB.
 MIN_FEW_WORK = 2**22
-# Up to so many neighbours, buffers are kept for the next search.
+# The most neighbours for which buffers are kept for the next search.
 MAX_KEPT = 1024
 
 

@@ -2,9 +2,9 @@
 
 A code is cut into m parts of its bits. If two codes differ by r bits in all, they
 differ by r // m bits or fewer in some part, so it is enough to look up, for each part,
-the codes that differ from the query there by at most so many (Norouzi, Punjani and
-Fleet, 2012). Codes found are then compared whole. The answer is exact; only the time
-depends on the data.
+the codes that differ from the query there by at most r // m bits (Norouzi, Punjani
+and Fleet, 2012). Codes found are then compared whole. The answer is exact; only the
+time depends on the data.
 """
 
 from functools import lru_cache
@@ -125,7 +125,7 @@ class MultiIndex(Algorithm):
             near, places, counts = self.find(
                 queries[rest], radius, k, question.n_jobs, question.live
             )
-            # So many are within the radius, so none beyond it is nearer.
+            # With k codes within the radius, none beyond it is nearer.
             proven = counts == k
             starts = (np.cumsum(counts) - counts)[proven]
             slots = starts[:, None] + np.arange(k)

@@ -34,8 +34,8 @@ CHUNK, FEW_QUERIES = 1024, 16
 FIRST_CODES, FIRST_CODES_EACH = 8192, 128
 # Comparing a code with a center, while clusters are made.
 CENTER_COST = 6.0
-# More centers than this stand in groups, of which so many are looked through for each
-# code, for so many codes at a time.
+# More centers than this stand in groups; how many groups are looked through for each
+# code, and for how many codes at a time.
 MAX_COMPARED, PROBED, ASSIGNED = 2**12, 32, 2**18
 # Codes within a radius that a thread finds at a time, besides those of a block.
 ROOM = 2**16

@@ -2,8 +2,8 @@
 
 Costs are those of a query on one core, in pairs of words that brute force compares in
 the same time: 1.3e-10 seconds where they were measured (x86_64, AVX2), and a third of
-that with AVX-512. Most others wait for memory, and a wait lasts some hundred pairs on
-any machine that has vectors of 16 to 32 bytes. Where two algorithms cost about as much,
+that with AVX-512. Most others wait for memory, and a wait lasts about 100 pairs on any
+machine that has vectors of 16 to 32 bytes. Where two algorithms cost about as much,
 a wrong choice costs little. With n words of codes in all:
 
 - Brute force costs n. Fewer than 2^15 codes are always searched so.
@@ -45,7 +45,7 @@ LEFT_COST, FEW_LEFT_COST = (4.0, 6.0) if has_features("avx512f") else (2.2, 3.4)
 # needed, and how many tell which share clusters leave, whenever so much has been spent.
 MEMORY, ENOUGH, JUDGES, JUDGED_COST = 256, 16, 32, 2.0**31
 # Costs are compared again when so much has been spent: that is as slow as a small
-# search. So many kinds of questions are remembered.
+# search. At most `MAX_KINDS` of questions are remembered.
 WEIGHED_COST, MAX_KINDS = 2.0**22, 64
 # Tables and clusters may use this share of the free memory.
 FREE_SHARE = 0.5
@@ -83,7 +83,7 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
 
 
 def prepare(what, store, reach, n_queries, n_jobs, algorithm):
-    """Build now the structures that so many queries would repay; see `find`."""
+    """Build now the structures that `n_queries` would repay; see `find`."""
     if what == "within":
         reach = min(reach, 8 * store.n_bytes)
     question = Question(what, reach, n_jobs, store["live"])
@@ -180,7 +180,7 @@ class Searcher:
         return tuple(answer)
 
     def prepare(self, question, n_queries, algorithm="auto"):
-        """Build now the structures that so many queries would repay.
+        """Build now the structures that `n_queries` would repay.
 
         They are assumed to be like the codes: a sample of these ask, each without
         itself.
@@ -198,7 +198,7 @@ class Searcher:
         self._choose(question, history, n_queries, algorithm)
 
     def best(self, question, n_queries, names):
-        """Return the best of some algorithms; make it if so many queries repay it."""
+        """Return the best of these algorithms; make it if `n_queries` repay it."""
         history = self._history(question)
         name, _ = self._weigh(question, history, n_queries, names, few=False)
         return self.algorithms[name]
@@ -235,7 +235,7 @@ class Searcher:
         return name
 
     def _weigh(self, question, history, n_queries, names, few, algorithm="auto"):
-        """Return the cheapest of some algorithms for a query, and its cost.
+        """Return the cheapest of these algorithms for a query, and its cost.
 
         A cheaper one that is due is made first; one that the user named always is.
         """

@@ -19,9 +19,9 @@ from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_chunks, map_in_threads, threads_for
 
 _NONE = read_only(np.empty(0, dtype=np.int32))
-# A search of lists looks at so many blocks at least: fewer would save no time.
+# The least number of blocks that a search of lists looks at: fewer save no time.
 MIN_BLOCKS = 64
-# About so many blocks are sampled.
+# About how many blocks are sampled.
 SAMPLED_BLOCKS = 16
 # Queries that share a block of codes: their tables stay in the second-level cache.
 CHUNK_BYTES = 2**21
@@ -76,7 +76,7 @@ def _nearest(scorer, queries, k, live, guesses):
                 kernels.nearest(*task, scores[own], positions[own])
             return scores, positions
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
-        # So many of the nearest are expected in the sample, and hardly ever `few`.
+        # How many of the nearest are expected in the sample; it hardly ever has `few`.
         share = k * kernels.SAMPLED_CODES / (BLOCK * step)
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
         layout = np.arange(*part.span), order
