@@ -338,20 +338,27 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         reach : the number of neighbours, or the largest score
         most : the largest score of the nearest, of which there are then at most `reach`
         """
-        scorer, metric = self._scorer(store), self.metric
+        scorer, places = self._scorer(store), selected.positions
+        scorer = scorer if places is None else scorer.among(places)
         X = X.tocsr() if sparse.issparse(X) else as_array(X)
         if exclude_self:
             store.check_all_live()
             check_consistent_length(X, store["blocks"])
-        # Scores and positions that are found, and room for sorting.
-        width = reach if what == "nearest" else 1
+        search, count, width = scorer.within, reach, 1
+        if what == "nearest":
+            search, count = scorer.nearest, min(reach + exclude_self, selected.n)
+            width = reach
+        # Scores and positions of the neighbours, and room for sorting.
         for rows in row_chunks(max(1, X.shape[0]), 48 * width):
             queries = scorer.read_queries(X[rows], "X")
-            first = rows.start if exclude_self else None
-            scores, positions = find_among_all(
-                what, scorer, queries, reach, selected, first, most
-            )
-            yield to_distances(scores, metric), positions
+            neighbors = as_lists(search(queries, count, selected.live), places)
+            if most is not None:
+                first = rows.start if exclude_self else None
+                neighbors = nearest_within(*neighbors, reach, most, first)
+            elif exclude_self:
+                neighbors = without_self(*neighbors, rows.start)
+            scores, positions = neighbors
+            yield to_distances(scores, self.metric), positions
 
     def _read_errors(self, X, errors, decoder):
         """Return the terms added to the scores of codes, or None; see `numbers`."""
@@ -410,19 +417,3 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 def chained(parts):
     """Return the items of some lists in one."""
     return list(chain.from_iterable(parts))
-
-
-def find_among_all(what, scorer, queries, reach, selected, first, most=None):
-    """Return scores and positions of the selected codes near each query.
-
-    first : position of the first query's code, if each query is a fitted code that is
-        left out of its answer, or else None
-    most : as of `AsymmetricNeighbors._find`
-    """
-    own, places, live = first is not None, selected.positions, selected.live
-    some = scorer if places is None else scorer.among(places)
-    count = min(reach + own, selected.n) if what == "nearest" else reach
-    found = as_lists(getattr(some, what)(queries, count, live), places)
-    if most is not None:
-        return nearest_within(*found, reach, most, first)
-    return without_self(*found, first) if own else found

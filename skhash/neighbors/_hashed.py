@@ -523,9 +523,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if X is None and by_decoder(self.index_):
             X, exclude_self = self._own_vectors(self.index_._store), True
             X = np.asarray(X)
-        name = {"nearest": "kneighbors", "within": "radius_neighbors"}[what]
         asked, options = self._question(X, exclude_self)
-        search = getattr(self.index_, name)
+        index = self.index_
+        search = index.kneighbors if what == "nearest" else index.radius_neighbors
         return search(asked, reach, return_distance, **options, **question)
 
     def _question(self, X, exclude_self):

@@ -56,9 +56,8 @@ def find(what, store, selected, queries, reach, device):
         positions = np.flatnonzero(selected.live)
     # "cuda" is the device that is current, but the codes stay on one.
     device = torch.empty(0, device=device).device
-    some = DeviceSearch(_kept(store, device), device, positions)
-    found = getattr(some, what)(queries, Question(what, reach))
-    return as_lists(found, positions)
+    search = DeviceSearch(_kept(store, device), device, positions)
+    return as_lists(Question(what, reach).ask(search, queries), positions)
 
 
 class DeviceSearch:

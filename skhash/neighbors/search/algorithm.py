@@ -32,6 +32,11 @@ class Question(NamedTuple):
     left: float = 1.0
     radii: tuple = ()
 
+    def ask(self, algorithm, queries):
+        """Return the answer of an algorithm; see `Algorithm`."""
+        search = algorithm.nearest if self.what == "nearest" else algorithm.within
+        return search(queries, self)
+
 
 class Algorithm:
     """An exact way to search codes. All have the same answers.

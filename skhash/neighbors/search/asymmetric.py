@@ -195,7 +195,7 @@ class CodeScorer:
     def score_all(self, queries):
         """Return scores (n_queries, n_codes)."""
         scores = np.empty((queries.shape[0], len(self)), dtype=np.float32)
-        self._run("score_all", queries, scores)
+        self._run(_kernels.score_all, queries, scores)
         return self._corrected(scores, queries)
 
     def among(self, positions):
@@ -218,7 +218,7 @@ class CodeScorer:
             return scores, places[indices]
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
-        self._run("nearest", queries, scores, positions)
+        self._run(_kernels.nearest, queries, scores, positions)
         scores, positions = smallest(scores, positions, k)
         return self._corrected(scores, queries), positions
 
@@ -273,7 +273,7 @@ class CodeScorer:
                 np.empty((2, _kernels.LANES), dtype=np.float32),
             )
             slices = [array[rows] for array in arrays]
-            getattr(_kernels, kernel)(tables, codes, work, *slices)
+            kernel(tables, codes, work, *slices)
 
         work = n_queries * len(self) * n_bytes
         threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)

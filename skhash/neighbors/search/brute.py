@@ -144,7 +144,7 @@ class Brute(Algorithm):
             reach = min(question.reach, n_live) if nearest else question.reach
             asked = Question(question.what, reach, n_jobs=1, live=live)
             part = Brute(self.words[rows], self.n_planes)
-            distances, positions, *counts = getattr(part, question.what)(queries, asked)
+            distances, positions, *counts = asked.ask(part, queries)
             return distances, positions + rows.start, *counts
 
         n = len(self.words)

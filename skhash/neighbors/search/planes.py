@@ -33,7 +33,7 @@ def find(what, store, selected, queries, reach, n_jobs):
         live[selected.positions] = True
     search = store.codes_key.once("planes", lambda: PlaneSearch(planes))
     question = Question(what, reach, n_jobs, live)
-    return as_lists(getattr(search, what)(packed_to_words(queries), question))
+    return as_lists(question.ask(search, packed_to_words(queries)))
 
 
 class PlaneSearch:

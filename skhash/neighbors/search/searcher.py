@@ -76,10 +76,9 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
         reach = min(reach, n_planes)
     question = Question(what, reach, n_jobs, selected.live)
     if selected.positions is not None:
-        some = Brute(store["words"][selected.positions], n_planes)
-        return as_lists(getattr(some, what)(queries, question), selected.positions)
-    found = searcher_of(store).answer(queries, question, algorithm)
-    return found if what == "nearest" else as_lists(found)
+        part = Brute(store["words"][selected.positions], n_planes)
+        return as_lists(question.ask(part, queries), selected.positions)
+    return as_lists(searcher_of(store).answer(queries, question, algorithm))
 
 
 def prepare(what, store, reach, n_queries, n_jobs, algorithm):
@@ -161,19 +160,19 @@ class Searcher:
     def answer(self, queries, question, algorithm="auto"):
         """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
         if self._only_compares(algorithm):
-            return self._ask("brute", queries, question)
+            return question.ask(self.algorithms["brute"], queries)
         history = self._history(question)
         name = self._choose(question, history, len(queries), algorithm)
         if name != "brute":
             known = {"left": min(1.0, history.left), "radii": history.radii}
             question = question._replace(**known)
-        answer = self._ask(name, queries, question)
+        answer = question.ask(self.algorithms[name], queries)
         if name == "multi_index" and question.what == "nearest":
             *answer, rest = answer
             if len(rest):
                 costs = self._compare_costs(history, len(rest) < FEW_QUERIES)
                 name = min(self._made(costs), key=costs.get)
-                others = self._ask(name, queries[rest], question)
+                others = question.ask(self.algorithms[name], queries[rest])
                 for part, other in zip(answer, others, strict=True):
                     part[rest] = other
         history.note(queries, question, answer)
@@ -194,7 +193,7 @@ class Searcher:
             if question.what == "nearest":
                 n_live = len(self.words) if live is None else int(live.sum())
                 asked = question._replace(reach=min(question.reach + 1, n_live))
-            history.note(sample, asked, self._ask("brute", sample, asked))
+            history.note(sample, asked, asked.ask(self.algorithms["brute"], sample))
         self._choose(question, history, n_queries, algorithm)
 
     def best(self, question, n_queries, names):
@@ -206,9 +205,6 @@ class Searcher:
     def _only_compares(self, algorithm):
         least = MIN_CODES if algorithm == "auto" else 1
         return algorithm == "brute" or len(self.words) < least
-
-    def _ask(self, name, queries, question):
-        return getattr(self.algorithms[name], question.what)(queries, question)
 
     def _history(self, question):
         kind = question.what, question.reach
