@@ -94,7 +94,11 @@ def measure_encoder(encoder, method, fit_seconds, task) -> AuditRow:
     packed, encode_seconds = timed(lambda: encoder.transform_packed(data.database))
     n_bytes = packed_width(encoder.n_bits)
     return AuditRow(
-        *(method, encoder.n_bits, n_bytes, n_bytes, 0),
+        method=method,
+        n_bits=encoder.n_bits,
+        code_bytes=n_bytes,
+        bytes_per_vector=n_bytes,
+        codebook_bytes=0,
         fit_seconds=fit_seconds,
         encode_per_second=len(packed) / encode_seconds,
         **by_hamming(encoder.transform_packed(data.queries), packed, task),
@@ -110,10 +114,13 @@ def measure_bytes(quantizer, task) -> AuditRow:
     _, encode_seconds = seconds_of(lambda: search.fit(data.database))
     find = partial(search.kneighbors, data.queries, return_distance=False)
     _, seconds = timed(find)
-    n_held = n_bytes + search.index_._store.bytes_beside
-    once = search.index_._store.decoder.nbytes
+    store = search.index_._store
     return AuditRow(
-        *("bytes", quantizer.n_bits_, n_bytes, n_held, once),
+        method="bytes",
+        n_bits=quantizer.n_bits_,
+        code_bytes=n_bytes,
+        bytes_per_vector=n_bytes + store.bytes_beside,
+        codebook_bytes=store.decoder.nbytes,
         fit_seconds=fit_seconds,
         encode_per_second=data.database.shape[0] / encode_seconds,
         search_per_second=data.queries.shape[0] / seconds,

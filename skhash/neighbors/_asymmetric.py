@@ -252,8 +252,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         """
         store = self._fitted_store()
         selected = select(store, **filters)
-        among = exclude_self, selected.n, store.n, radius
-        k = self._check_n_neighbors(n_neighbors, *among)
+        k = self._check_n_neighbors(n_neighbors, exclude_self, selected, store, radius)
         if radius is not None:
             radius = self._largest_score(radius)
         parts = self._find("nearest", store, selected, X, exclude_self, k, radius)
@@ -410,8 +409,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return scorer
 
     def _make_scorer(self, store):
-        options = self.n_jobs, store.codes_key, self.search_fraction
-        return CodeScorer(store.decoder, store["blocks"], *options)
+        key, share = store.codes_key, self.search_fraction
+        return CodeScorer(store.decoder, store["blocks"], self.n_jobs, key, share)
 
 
 def chained(parts):

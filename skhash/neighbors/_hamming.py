@@ -144,9 +144,7 @@ class CodesMixin(GraphMixin):
         store = self._fitted_store()
         selected = select(store, mask, ids, exclude)
         exclude_self = X is None
-        k = self._check_n_neighbors(
-            n_neighbors, exclude_self, selected.n, store.n, radius
-        )
+        k = self._check_n_neighbors(n_neighbors, exclude_self, selected, store, radius)
         neighbors = self._find("nearest", store, selected, X, k + exclude_self, radius)
         return self._answer(store, neighbors, return_distance, return_ids)
 

@@ -557,10 +557,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             )
         if X is None:
             X, exclude_self = self._own_vectors(store), True
-        n_selected, k = select(store, **filters).n, None
+        selected, k = select(store, **filters), None
         if what == "nearest":
-            among = exclude_self, n_selected, store.n, radius
-            k = index._check_n_neighbors(reach, *among)
+            k = index._check_n_neighbors(reach, exclude_self, selected, store, radius)
             check_candidates(k, self.rerank)
         else:
             radius = index.radius if reach is None else reach
@@ -569,7 +568,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             check_radius(radius)
             most = largest_score(radius, self.metric, VectorScorer.dtype)
             best = partial(within, radius=most)
-        n_found = min(self.rerank + exclude_self, n_selected)
+        n_found = min(self.rerank + exclude_self, selected.n)
         parts = self._reranked(index, X, exclude_self, n_found, best, **filters)
         parts = zip(*parts, strict=True)  # distances, and positions
         if radius is None:

@@ -347,15 +347,15 @@ class BaseIndex(BaseEstimator):
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _check_n_neighbors(self, n_neighbors, exclude_self, n_found, n, radius=None):
-        """Return how many neighbours to find among `n_found` codes of `n`.
+    def _check_n_neighbors(self, n_neighbors, exclude_self, selected, store, radius):
+        """Return how many neighbours to find among the selected codes of a store.
 
         exclude_self : whether queries are the fitted codes, each left out of its answer
         radius : if given, there may be fewer of them
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check_count("n_neighbors", k, least=1)
-        available = n_found - exclude_self
+        available, n = selected.n - exclude_self, store.n
         if k > available and radius is None:
             themselves = " besides the query itself" if exclude_self else ""
             raise ValueError(
@@ -391,8 +391,8 @@ def score_codes(index, queries, y):
     from skhash.metrics import mean_average_precision_score
 
     store = _labelled_store(index).compact()
-    sides = queries, store.packed, y, store["y"]
-    return mean_average_precision_score(*sides, packed=True)
+    database, labels = store.packed, store["y"]
+    return mean_average_precision_score(queries, database, y, labels, packed=True)
 
 
 def _without(store, ids, action):

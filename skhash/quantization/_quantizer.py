@@ -321,8 +321,8 @@ class AdditiveQuantizer(
         return np.hstack([self._find_codes(X, part, self.offset_) for part in parts])
 
     def _find_codes(self, X, codebook, offset):
-        how = self.beam_width, self.n_jobs, self.device
-        return find_codes(X, codebook, offset, *how)
+        width = self.beam_width
+        return find_codes(X, codebook, offset, width, self.n_jobs, self.device)
 
     def _values_of(self, codes):
         codes = check_packed(codes, self.n_bits_)

@@ -64,8 +64,8 @@ def read_decoder(decoder, metric):
     if n_bits is None:
         n_bits = len(codebook) * bits_of_block(codebook)
     check_codebook(codebook, offset, n_bits, scales)
-    arrays = codebook, offset, scales
-    read = Decoder(*arrays, int(n_bits), is_of_unit_rows(decoder), metric)
+    normalized = is_of_unit_rows(decoder)
+    read = Decoder(codebook, offset, scales, int(n_bits), normalized, metric)
     name = "length_bits_" if read.by_angle else "distance_bits_"
     return replace(read, fraction_bits=int(getattr(decoder, name, FRACTION_BITS)))
 
