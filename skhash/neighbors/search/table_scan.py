@@ -47,7 +47,6 @@ def nearest(scorer, queries, k, live):
 
     scorer : CodeScorer; live : ndarray of bool or None
     """
-
     scores, positions = _nearest(scorer, queries, k, live, guesses=True)
     missed = (scores[:, -1] == np.inf).nonzero()[0]
     if len(missed):
@@ -65,31 +64,38 @@ def _nearest(scorer, queries, k, live, guesses):
     layout = _layout(scorer)
     lists = layout[-1] if guesses else None
 
-    def search(codes, order, live, tables, part, steps):
-        scores = np.empty((len(tables), k), dtype=np.float32)
-        positions = np.empty(scores.shape, dtype=np.int64)
-        if lists is not None:
-            for q in range(len(tables)):
-                blocks = _nearest_blocks(scorer, lists, tables[q], part.every)
-                own, layout = slice(q, q + 1), (blocks, order)
-                task = codes, live, tables[own], layout, (1, 0), steps[own]
-                kernels.nearest(*task, scores[own], positions[own])
-            return scores, positions
+    def by_lists(codes, order, live, tables, part, steps):
+        scores, positions = _answers(len(tables), k)
+        for q in range(len(tables)):
+            row = slice(q, q + 1)
+            layout = _nearest_blocks(scorer, lists, tables[q], part.every), order
+            best = scores[row], positions[row]
+            kernels.nearest(codes, live, tables[row], layout, (1, 0), steps[row], *best)
+        return scores, positions
+
+    def by_sample(codes, order, live, tables, part, steps):
+        answers = _answers(len(tables), k)
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
         # How many of the nearest are expected in the sample; it hardly ever has `few`.
         share = k * kernels.SAMPLED_CODES / (BLOCK * step)
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
         layout = np.arange(*part.span), order
-        task = codes, live, tables, layout, (step, few), steps
-        kernels.nearest(*task, scores, positions)
-        return scores, positions
+        kernels.nearest(codes, live, tables, layout, (step, few), steps, *answers)
+        return answers
 
-    found, shares_codes = _run(search, scorer, layout, queries, live)
-    if len(found) == 1:
-        return found[0]
+    search = by_sample if lists is None else by_lists
+    parts, shares_codes = _run(search, scorer, layout, queries, live)
+    if len(parts) == 1:
+        return parts[0]
     axis = 1 if shares_codes else 0
-    found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
-    return smallest(*found, k)
+    answers = (np.concatenate(part, axis=axis) for part in zip(*parts, strict=True))
+    return smallest(*answers, k)
+
+
+def _answers(n_queries, k):
+    """Return room for scores and positions."""
+    shape = n_queries, k
+    return np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int64)
 
 
 def _nearest_blocks(scorer, lists, tables, every):
@@ -105,8 +111,8 @@ def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
 
     def search(codes, order, live, tables, part, steps):
-        hits = kernels.within(codes, live, tables, part.span, radius, steps)
-        owners, places, scores = hits
+        near = kernels.within(codes, live, tables, part.span, radius, steps)
+        owners, places, scores = near
         positions = order[places].astype(np.int64) if len(order) else places
         return by_query(owners, positions, scores, len(tables))
 
