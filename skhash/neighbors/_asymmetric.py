@@ -414,5 +414,5 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
 
 def chained(parts):
-    """Return the items of some lists in one."""
+    """Return the items of all lists in one list."""
     return list(chain.from_iterable(parts))

@@ -788,7 +788,7 @@ def quantizer_of(encoder):
 
 
 def as_rows(X, rows):
-    """Return some rows of an array, a frame, a list or a file."""
+    """Return these rows of an array, a frame, a list or a file."""
     chosen = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
     return np.asarray(chosen) if isinstance(chosen, KeptFile) else chosen
 

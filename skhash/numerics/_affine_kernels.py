@@ -13,7 +13,7 @@ from numba import float32, float64, int64, uint8, void
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import DOUBLE, FLOAT, HALF, INT64, has_features, instruction
 
-# The sums of a tile, some rows by a panel of outputs, stay in registers: they fill 24
+# The sums of a tile, `TILE_ROWS` by a panel of outputs, stay in registers: they fill 24
 # of 32 vectors, or 12 of 16.
 LANES, _N_VECTORS = (16, 4) if has_features("avx512f") else (8, 2)
 TILE_ROWS, PANEL, HALF_PANEL = 6, LANES * _N_VECTORS, LANES * _N_VECTORS // 2

@@ -6,7 +6,7 @@ from numba import int64, uint8, uint64, void
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import BYTE, INT64, instruction
 
-# A vector counts for the units of one byte. The counts of a tile, some rows by some
+# A vector counts for the units of one byte. The counts of a tile, a few rows by a few
 # bytes of units, stay in registers; other tiles are no faster, with AVX-512 or without.
 BYTE_UNITS = 8
 TILE_ROWS, TILE_BYTES = 4, 4

@@ -17,7 +17,7 @@ AXES_ROWS = 20_000
 def neighbor_table(
     X, anchors, n_neighbors, metric, n_axes, device, generator
 ) -> np.ndarray:
-    """Return the nearest other rows of some rows, the nearest first.
+    """Return the nearest other rows of each anchor, the nearest first.
 
     Those are compared with all rows, of which a chunk after the other is read, once:
     ``n_anchors n d`` multiplications, and memory for the anchors, a chunk, a block of
@@ -84,7 +84,7 @@ class _Comparison:
             self.axes = principal_axes(sample, self.mean, n_axes, device, generator)
 
     def queries(self, X, rows):
-        """Return some rows with a column of ones."""
+        """Return these rows with a column of ones."""
         chosen = X[rows] if sparse.issparse(X) else RowView(X, rows)
         return beside(self._rows(chosen), 1)
 
@@ -181,7 +181,7 @@ def label_partners(labels, table, rng) -> np.ndarray:
 
 
 def near_rows(X, anchors, n_neighbors, trains, rng, **search) -> np.ndarray:
-    """Return the nearest other rows of some rows, the nearest first.
+    """Return the nearest other rows of each anchor, the nearest first.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ def choose_fractions(X, decoded, offset) -> tuple[int, int]:
 def _shortest(numbers, search, true):
     """Return the least bits of the fraction by which a search finds nearly as many.
 
-    search : returns the neighbours by some numbers; true : those by the rows, (n, k)
+    search : returns the neighbours by numbers; true : those by the rows, (n, k)
     """
     fractions = range(FRACTION_BITS, 0, -1)
 

@@ -240,7 +240,7 @@ class _Exact:
         self.scale = 1 / (max(longest) or 1.0)
 
     def __call__(self, rows, n_neighbors, width):
-        """Return the neighbours of some queries, and which of them are proven."""
+        """Return the neighbours of the queries `rows`, and whether each is proven."""
         n = self.database.shape[0]
         if width >= n:
             everything = np.broadcast_to(np.arange(n), (len(rows), n))
@@ -283,7 +283,7 @@ class _Exact:
         return keys
 
     def _rows(self, X, rows):
-        """Return some rows in float64, of unit length for cosines."""
+        """Return rows in float64, of unit length for cosines."""
         chunk = X[rows].astype(np.float64, copy=False)
         if not self.is_unit:
             return chunk

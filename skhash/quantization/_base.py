@@ -160,7 +160,7 @@ class CodebookMixin:
             print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
 
     def _codes_of_fit(self, rows, values):
-        """Return the codes by which some rows of the fit are judged, given the last."""
+        """Return the codes by which rows of the fit are judged, given the last."""
         return values
 
     def _keep(self, X, values, codebook, offset):

@@ -113,7 +113,7 @@ class _Quarters:
 
 
 def _write_part(code, way, source, tables, limit, out):
-    """Sum up some vectors of codes; return whether one sum is at most `limit`."""
+    """Sum up vectors of codes; return whether a sum is at most `limit`."""
     (source, n_rows), width = source, way.width
     zero = way.vector([0] * width)
     places = [code.variable(zero) for _ in range(way.parts)]
@@ -139,7 +139,7 @@ def _write_part(code, way, source, tables, limit, out):
 
 @instruction(UniTuple(float32, 2))
 def extremes(code, values: float32[:, ::1], first: int64, count: int64):
-    """Return the least and the largest of some numbers.
+    """Return the least and the largest of `count` numbers.
 
     values : float32, contiguous, of which `count` from `first` on, as if it were flat,
     a multiple of 16; no NaN among them

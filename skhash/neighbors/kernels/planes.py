@@ -82,7 +82,7 @@ def _add_planes(
     asked: int64[:, ::1],
     sums: uint64[:, :, ::1],
 ):
-    """Write the sums of some queries, less what they need; return how many.
+    """Write the sums of queries, less what they need; return how many.
 
     Those with sums that are not negative move to the front of `asked`. Of each, `sums`
     has the digits, and at last a bit for each code: whether its sum is not negative.

@@ -44,7 +44,7 @@ def _read_entries(code, kind, line, place):
 
 
 def _make_multiply(n_queries, n_vectors):
-    """Build the function that multiplies some queries by the entries of a block.
+    """Build the function that multiplies queries by the entries of a block.
 
     n_vectors : how many vectors of entries to multiply at a time
     """

@@ -266,7 +266,7 @@ def nearest(index, whole, rings, live, n_first, query_blocks, batch):
 
 @inner_kernel
 def _choose_blocks(rings, start, stop, batch, reach, place):
-    """Write the blocks, of some, that one query needs; return how many."""
+    """Write which of the blocks a query needs; return how many."""
     n = 0
     for block in range(start, stop):
         owner = rings.owners[block]
@@ -308,7 +308,7 @@ def _compare_one_with_centers(index, batch, q):
 
 @kernel
 def nearest_to_few(index, whole, rings, live, n_first, part, batch):
-    """Search like `nearest`, query by query, for codes in some of the blocks.
+    """Search like `nearest`, query by query, for codes in part of the blocks.
 
     part : the first block, and where they end.
     """
@@ -377,7 +377,7 @@ def within(index, rings, live, radius, query_blocks, begin, batch, keys):
 
 @kernel
 def within_of_one(index, rings, live, radius, part, q, batch, keys):
-    """Search like `within`, for one query, and for codes in some of the blocks.
+    """Search like `within`, for one query, and for codes in part of the blocks.
 
     part : the first block, and where they end.
     """

@@ -51,7 +51,7 @@ Codes = namedtuple("Codes", "blocks n n_bytes law last least most has_zeros")
 # the second, and so on; items (n_lists, 2) : float32, terms and factors; starts
 # (n_blocks + 1,) : int64, where those of a block begin.
 Lists = namedtuple("Lists", "other values items starts")
-# Memory to work in, for some queries: bounds (n_rows, 256) and fewer (n_rows,
+# Memory to work in, for a chunk of queries: bounds (n_rows, 256) and fewer (n_rows,
 # n_entries) : float32; lowest (2 * n_rows,) : float32; tables : the steps; scales
 # (queries, 4) : float64, the least sum, what makes steps of a score, the error of a
 # total, and the score that the tables are for; found (8,) : uint64.
@@ -316,7 +316,7 @@ def _list_found(masks, block, n, live, places):
 
 @inlined_kernel
 def _take(codes, query, places, order, most, heap):
-    """Put codes at some places into the heap of the nearest; return whether any was.
+    """Put the codes at `places` into the heap of the nearest; return whether any was.
 
     order, most : see `nearest`
     """
@@ -389,7 +389,7 @@ def _longer(array):
 
 @kernel
 def within(codes, live, queries, span, radius, steps):
-    """Return the codes of some blocks with scores of at most `radius`, by position.
+    """Return the codes of blocks with scores of at most `radius`, by position.
 
     span : the first block to search, and the one behind the last; radius : float32
 

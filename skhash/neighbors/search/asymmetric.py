@@ -199,7 +199,7 @@ class CodeScorer:
         return self._corrected(scores, queries)
 
     def among(self, positions):
-        """Return the scorer of the codes at some positions alone."""
+        """Return the scorer of the codes at these positions alone."""
         return CodeScorer(self.decoder, self.codes[positions], self.n_jobs)
 
     def nearest(self, queries, k, live=None):

@@ -65,7 +65,7 @@ class Clusters(Algorithm):
         return CENTER_COST * (n if n <= MAX_COMPARED else (PROBED + 1) * n**0.5)
 
     def bytes_to_make(self):
-        # The codes in blocks, and some numbers a code.
+        # The codes in blocks, and a few numbers a code.
         return self.words.nbytes + 32 * len(self.words)
 
     def make(self, n_jobs=None):

@@ -99,7 +99,7 @@ def _answers(n_queries, k):
 
 
 def _nearest_blocks(scorer, lists, tables, every):
-    """Return some of the blocks to search, the nearest first."""
+    """Return the nearest blocks of a query that a thread searches, in order."""
     scores = np.empty(len(lists.starts) - 1, dtype=np.float32)
     kernels.least_by_block(lists, tables, scores)
     last = _n_searched(scorer) - 1

@@ -91,17 +91,17 @@ class Blocks:
         return self.array[: -(-self.n // _kernels.BLOCK)]
 
     def bytes(self, which):
-        """Return some bytes of all codes, (n, n_chosen)."""
+        """Return these bytes of all codes, (n, n_chosen)."""
         values = self.bytes_by_place(which)
         return values[self.order.places] if self.order else values
 
     def bytes_by_place(self, which):
-        """Return some bytes of all codes in the order of the blocks."""
+        """Return these bytes of all codes in the order of the blocks."""
         values = self.whole[:, which].transpose(0, 2, 1)
         return values.reshape(-1, values.shape[2])[: self.n]
 
     def in_order(self, positions=None):
-        """Return the codes in the order of some positions; None, of all."""
+        """Return the codes in the order of these positions; None, of all."""
         if positions is None:
             return self[np.arange(self.n)] if self.order else self
         codes = self[positions]

@@ -158,7 +158,7 @@ class Decoder:
         return scaled(self.entries, self.scales)
 
     def of_blocks(self, blocks):
-        """Return the decoder of the codes of some blocks alone."""
+        """Return the decoder of the codes of these blocks alone."""
         scales = None if self.scales is None else self.scales[blocks]
         n_bits = len(blocks) * bits_of_block(self.entries)
         return replace(self, entries=self.entries[blocks], scales=scales, n_bits=n_bits)
@@ -221,7 +221,7 @@ class Decoder:
         return None if numbers is None else keys_of(numbers, self.fraction_bits)
 
     def with_levels(self, keys):
-        """Return the decoder with the base of some keys, and their levels.
+        """Return the decoder with the base of these keys, and their levels.
 
         Returns
         -------
