@@ -50,7 +50,7 @@ def _search_by_tables():
         algorithm.make()
         for n_queries in (FEW, MANY):
             what = "nearest" if name == "pruned" else "within"
-            getattr(algorithm, what)(words[:n_queries], _searcher.Question(what, 1))
+            _searcher.Question(what, 1).ask(algorithm, words[:n_queries])
 
 
 def _audit():

@@ -51,8 +51,8 @@ def ordered(result, n_front=None) -> list[AuditRow]:
     """Return the recommended row of a result, and the others by memory.
 
     n_front : int, default=None
-        Return no more than so many, of those than which none finds more in as little
-        memory. Of more of these, some are left out, evenly.
+        The largest number of rows to return, of those than which none finds more in as
+        little memory. If there are more, they are thinned out evenly.
     """
     n, rows, most = result.settings["n_rows"], [], -1
     choices = choices_of(result.rows, result.is_reranked)
@@ -151,12 +151,12 @@ def _of_peers(best, choices, peers, target, n_vectors) -> str:
     better = choose([best, *peers], target, n_vectors)
     if better is not best:
         return f"Another engine does better than the recommendation: {better}."
-    engines = {
-        method: [best, *(peer for peer in peers if peer.row.method == method)]
+    engines = [
+        [best, *(peer for peer in peers if peer.row.method == method)]
         for method in dict.fromkeys(peer.row.method for peer in peers)
-    }
+    ]
     until = choose(choices, target, MANY)
-    later = [_for_more_vectors(best, it, target, until) for it in engines.values()]
+    later = [_for_more_vectors(best, engine, target, until) for engine in engines]
     if any(later):
         return " ".join(
             ["For more vectors another engine does better.", *filter(None, later)]

@@ -1,4 +1,4 @@
-"""Answers of the recommended search to some queries, for inspection."""
+"""Answers of the recommended search to a sample of queries, for inspection."""
 
 from dataclasses import dataclass
 
@@ -74,7 +74,7 @@ class Evidence:
 
 
 def gather_evidence(encoder, task, X, random_state) -> Evidence:
-    """Search for some of the queries again, by the recommended code.
+    """Search for a sample of the queries again, by the recommended code.
 
     Parameters
     ----------

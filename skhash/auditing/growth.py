@@ -65,8 +65,8 @@ def measure_growth(encoder, task, n_vectors, generator) -> Growth:
     for size in sizes:
         rows = data.database[others[:size]]
         search = code_search(encoder, task.metric, task.n_candidates).fit(rows)
-        found = search.kneighbors(data.queries, return_distance=False)
+        candidates = search.kneighbors(data.queries, return_distance=False)
         truth = true_neighbors(data.queries, rows, k, metric=task.metric)
-        shares = [np.isin(*pair).mean() for pair in zip(truth, found, strict=True)]
+        shares = [np.isin(*pair).mean() for pair in zip(truth, candidates, strict=True)]
         recalls.append(float(np.mean(shares)))
     return Growth(sizes, recalls, n_vectors)

@@ -94,7 +94,11 @@ def measure_encoder(encoder, method, fit_seconds, task) -> AuditRow:
     packed, encode_seconds = timed(lambda: encoder.transform_packed(data.database))
     n_bytes = packed_width(encoder.n_bits)
     return AuditRow(
-        *(method, encoder.n_bits, n_bytes, n_bytes, 0),
+        method=method,
+        n_bits=encoder.n_bits,
+        code_bytes=n_bytes,
+        bytes_per_vector=n_bytes,
+        codebook_bytes=0,
         fit_seconds=fit_seconds,
         encode_per_second=len(packed) / encode_seconds,
         **by_hamming(encoder.transform_packed(data.queries), packed, task),
@@ -110,10 +114,13 @@ def measure_bytes(quantizer, task) -> AuditRow:
     _, encode_seconds = seconds_of(lambda: search.fit(data.database))
     find = partial(search.kneighbors, data.queries, return_distance=False)
     _, seconds = timed(find)
-    n_held = n_bytes + search.index_._store.bytes_beside
-    once = search.index_._store.decoder.nbytes
+    store = search.index_._store
     return AuditRow(
-        *("bytes", quantizer.n_bits_, n_bytes, n_held, once),
+        method="bytes",
+        n_bits=quantizer.n_bits_,
+        code_bytes=n_bytes,
+        bytes_per_vector=n_bytes + store.bytes_beside,
+        codebook_bytes=store.decoder.nbytes,
         fit_seconds=fit_seconds,
         encode_per_second=data.database.shape[0] / encode_seconds,
         search_per_second=data.queries.shape[0] / seconds,
@@ -144,14 +151,14 @@ def by_hamming(queries, database, task) -> dict:
     }
 
 
-def found_recalls(found, task) -> dict:
+def found_recalls(candidates, task) -> dict:
     """Return the recalls and the depth of a search by uncompressed queries.
 
-    found : candidates of each query, the nearest first, as many as the largest cut
+    candidates : of each query, the nearest first, as many as the largest cut
     """
     shares = [
         [np.isin(near, positions[:n]).mean() for n in task.cuts]
-        for near, positions in zip(task.truth, found, strict=True)
+        for near, positions in zip(task.truth, candidates, strict=True)
     ]
     return {"search": "asymmetric", **_means_of(np.array(shares), task)}
 
@@ -160,7 +167,7 @@ def _means_of(shares, task) -> dict:
     """Return the recalls with standard errors, and the depth, of shares at the cuts."""
     means, errors = shares.mean(axis=0), shares.std(axis=0) / np.sqrt(len(shares))
     depths = zip(task.cuts[2:], means[2:], strict=True)
-    result = {"depth": next((n for n, it in depths if it >= task.target), None)}
+    result = {"depth": next((n for n, recall in depths if recall >= task.target), None)}
     for place, key in enumerate(("recall", "recall_reranked")):
         result |= {key: float(means[place]), f"{key}_error": float(errors[place])}
     return result

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,15 +34,19 @@ def measure_sign(task, n_bits) -> list[AuditRow]:
     data, n_columns = task.data, task.data.train.shape[1]
     (mean, low, high), fit_seconds = seconds_of(lambda: _sides(data.train))
     above, encode_seconds = timed(lambda: data.database > mean)
-    code = "sign", n_columns, *2 * [packed_width(n_columns)]
-    times = {"fit_seconds": fit_seconds}
-    times["encode_per_second"] = len(above) / encode_seconds
+    row = partial(
+        AuditRow,
+        method="sign",
+        n_bits=n_columns,
+        code_bytes=packed_width(n_columns),
+        bytes_per_vector=packed_width(n_columns),
+        fit_seconds=fit_seconds,
+        encode_per_second=len(above) / encode_seconds,
+    )
     hamming = by_hamming(pack_bits(data.queries > mean), pack_bits(above), task)
     decoded = _by_decoded(np.where(above, high, low), task)
-    return [
-        AuditRow(*code, 0, **times, **hamming),
-        AuditRow(*code, 3 * 4 * n_columns, **times, **decoded),
-    ]
+    n_bytes = 3 * 4 * n_columns
+    return [row(codebook_bytes=0, **hamming), row(codebook_bytes=n_bytes, **decoded)]
 
 
 def _sides(X):
@@ -71,7 +76,11 @@ def measure_int8(task, n_bits) -> list[AuditRow]:
 
     codes, encode_seconds = timed(encode)
     row = AuditRow(
-        *("int8", 8 * n_columns, n_columns, n_columns, 2 * 4 * n_columns),
+        method="int8",
+        n_bits=8 * n_columns,
+        code_bytes=n_columns,
+        bytes_per_vector=n_columns,
+        codebook_bytes=2 * 4 * n_columns,
         fit_seconds=fit_seconds,
         encode_per_second=len(codes) / encode_seconds,
         **_by_decoded(codes * step + least, task),
@@ -82,8 +91,8 @@ def measure_int8(task, n_bits) -> list[AuditRow]:
 def _by_decoded(decoded, task) -> dict:
     """Return the recalls of an exact search among decoded vectors."""
     queries, n_found = task.data.queries, max(task.cuts)
-    found = true_neighbors(queries, decoded, n_found, metric=task.metric)
-    return found_recalls(found, task)
+    candidates = true_neighbors(queries, decoded, n_found, metric=task.metric)
+    return found_recalls(candidates, task)
 
 
 def measure_pq(task, n_bits) -> list[AuditRow]:
@@ -97,8 +106,15 @@ def measure_pq(task, n_bits) -> list[AuditRow]:
     # Columns of zeros add nothing to a distance; the parts have to be equally wide.
     width = -(-n_columns // n_parts) * n_parts
     code_size, measured = search_by_faiss(task, "pq", width, n_parts)
-    sizes = n_parts, code_size, 4 * PQ_ENTRIES * width
-    return [AuditRow("pq", 8 * n_parts, *sizes, **measured)]
+    row = AuditRow(
+        method="pq",
+        n_bits=8 * n_parts,
+        code_bytes=n_parts,
+        bytes_per_vector=code_size,
+        codebook_bytes=4 * PQ_ENTRIES * width,
+        **measured,
+    )
+    return [row]
 
 
 def measure_rabitq(task, n_bits) -> list[AuditRow]:
@@ -109,8 +125,15 @@ def measure_rabitq(task, n_bits) -> list[AuditRow]:
     _require_faiss()
     n_columns = task.data.train.shape[1]
     code_size, measured = search_by_faiss(task, "rabitq", n_columns)
-    sizes = packed_width(n_columns), code_size, 4 * (n_columns + 1) * n_columns
-    return [AuditRow("rabitq", n_columns, *sizes, **measured)]
+    row = AuditRow(
+        method="rabitq",
+        n_bits=n_columns,
+        code_bytes=packed_width(n_columns),
+        bytes_per_vector=code_size,
+        codebook_bytes=4 * (n_columns + 1) * n_columns,
+        **measured,
+    )
+    return [row]
 
 
 def _require_faiss():
@@ -141,12 +164,12 @@ def search_by_faiss(task, method, width, n_parts=None, part_bits=8):
             np.save(folder / f"{part}.npy", X)
         _run(folder)
         code_size, seconds = json.loads((folder / "done.json").read_text())
-        found = np.load(folder / "found.npy")
+        candidates = np.load(folder / "found.npy")
     return code_size, {
         "fit_seconds": seconds["training"],
         "encode_per_second": task.data.database.shape[0] / seconds["adding"],
         "search_per_second": task.data.queries.shape[0] / seconds["searching"],
-        **found_recalls(found, task),
+        **found_recalls(candidates, task),
     }
 
 

@@ -250,6 +250,6 @@ def _code_of(encoder) -> str:
     """
     defaults = type(encoder)().get_params()
     params = encoder.get_params()
-    params = {n: it for n, it in params.items() if n not in ("n_bits", "normalize")}
-    words = [f"{n}={it!r}" for n, it in params.items() if it != defaults[n]]
+    params = {n: v for n, v in params.items() if n not in ("n_bits", "normalize")}
+    words = [f"{n}={v!r}" for n, v in params.items() if v != defaults[n]]
     return f"{type(encoder).__name__}({', '.join([f'{encoder.n_bits}', *words])})"

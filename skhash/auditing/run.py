@@ -270,7 +270,7 @@ class _Run:
             return None
         skipped = list(self.skipped)
         if left:
-            skipped.append(f"not measured: {', '.join(name_of(*one) for one in left)}")
+            skipped.append(f"not measured: {', '.join(name_of(*row) for row in left)}")
         rows = list(self.rows)
         return AuditResult.from_rows(rows, self.fitted, self.settings, skipped)
 

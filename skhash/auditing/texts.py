@@ -88,7 +88,7 @@ def cells_of(rows, settings) -> list[dict[str, str]]:
     fields["depth"] = "depth"
     fields["fit seconds"] = "fit_seconds"
     fields["encoded per second"] = "encode_per_second"
-    return [{name: _cell(row, it, k) for name, it in fields.items()} for row in rows]
+    return [{name: _cell(row, key, k) for name, key in fields.items()} for row in rows]
 
 
 def _cell(row, field, k) -> str:

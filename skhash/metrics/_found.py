@@ -10,14 +10,14 @@ from skhash.utils.chunks import row_chunks
 
 
 def found_average_precision(
-    found, query_labels, database_labels, live=None, *, exclude_self=False
+    positions, query_labels, database_labels, live=None, *, exclude_self=False
 ) -> float:
     """Return the mean average precision of positions in the order of a search.
 
     Parameters
     ----------
-    found : ndarray of shape (n_queries, n_found), int
-        Positions in the database.
+    positions : ndarray of shape (n_queries, n_found), int
+        In the database.
     query_labels, database_labels : array-like
         As of `mean_average_precision_score`.
     live : ndarray of shape (n_database,), bool, default=None
@@ -25,9 +25,9 @@ def found_average_precision(
     exclude_self : bool, default=False
         Whether query i is row i of the database, and was not to be found.
     """
-    n_database, n_found = len(database_labels), found.shape[1]
+    n_database, n_found = len(database_labels), positions.shape[1]
     wanted, classes, masks, _ = encode_labels(
-        query_labels, database_labels, len(found), n_database
+        query_labels, database_labels, len(positions), n_database
     )
     live = slice(None) if live is None else live
     ranks, values = np.arange(1, n_found + 1), []
@@ -38,12 +38,12 @@ def found_average_precision(
             return shared.any(axis=0)
         return classes[positions] == wanted[rows]
 
-    for rows in row_chunks(len(found), 16 * (n_database + n_found)):
+    for rows in row_chunks(len(positions), 16 * (n_database + n_found)):
         n_relevant = is_relevant(rows, np.arange(n_database)[None, live]).sum(axis=1)
         if exclude_self:
             itself = np.arange(rows.start, rows.stop)[:, None]
             n_relevant -= is_relevant(rows, itself)[:, 0]
-        hits = is_relevant(rows, found[rows])
+        hits = is_relevant(rows, positions[rows])
         precisions = (np.cumsum(hits, axis=1) / ranks * hits).sum(axis=1)
         most = np.minimum(n_relevant, n_found)
         values.append(_ranking.ratio(precisions, most, np.nan))

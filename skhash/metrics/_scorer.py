@@ -130,8 +130,8 @@ def score_of_search(parts, X, y) -> float:
         if are_same_rows(other.index_.packed_codes_, y, database, labels):
             n_found = min(len(database) - 1, parts.search.rerank or np.inf)
             options = {"exclude_self": True, "return_distance": False}
-            found = other.kneighbors(rows, n_found, **options)
-            return found_average_precision(found, y, y, exclude_self=True)
+            positions = other.kneighbors(rows, n_found, **options)
+            return found_average_precision(positions, y, y, exclude_self=True)
     return parts.search.score(rows, y)
 
 

@@ -255,14 +255,13 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         """
         store = self._fitted_store()
         selected = select(store, **filters)
-        among = exclude_self, selected.n, store.n, radius
-        k = self._check_n_neighbors(n_neighbors, *among)
+        k = self._check_n_neighbors(n_neighbors, exclude_self, selected, store, radius)
         if radius is not None:
             radius = self._largest_score(radius)
         parts = self._find("nearest", store, selected, X, exclude_self, k, radius)
         join = np.concatenate if radius is None else chained
-        found = map(join, zip(*parts, strict=True))
-        return self._answer(store, found, return_distance, return_ids)
+        neighbors = map(join, zip(*parts, strict=True))
+        return self._answer(store, neighbors, return_distance, return_ids)
 
     def radius_neighbors(
         self,
@@ -314,8 +313,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         selected = select(store, **filters)
         most = self._largest_score(self.radius if radius is None else radius)
         parts = self._find("within", store, selected, X, exclude_self, most)
-        found = map(chained, zip(*parts, strict=True))
-        return self._answer(store, found, return_distance, return_ids)
+        neighbors = map(chained, zip(*parts, strict=True))
+        return self._answer(store, neighbors, return_distance, return_ids)
 
     @property
     def nbytes_(self) -> int:
@@ -341,18 +340,27 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         reach : the number of neighbours, or the largest score
         most : the largest score of the nearest, of which there are then at most `reach`
         """
-        scorer, metric = self._scorer(store), self.metric
+        scorer, places = self._scorer(store), selected.positions
+        scorer = scorer if places is None else scorer.among(places)
         X = X.tocsr() if sparse.issparse(X) else as_array(X)
         if exclude_self:
             store.check_all_live()
             check_consistent_length(X, store["blocks"])
-        # Scores and positions that are found, and room for sorting.
-        width = reach if what == "nearest" else 1
+        search, count, width = scorer.within, reach, 1
+        if what == "nearest":
+            search, count = scorer.nearest, min(reach + exclude_self, selected.n)
+            width = reach
+        # Scores and positions of the neighbours, and room for sorting.
         for rows in row_chunks(max(1, X.shape[0]), 48 * width):
             queries = scorer.read_queries(X[rows], "X")
-            first = rows.start if exclude_self else None
-            found = find_among_all(what, scorer, queries, reach, selected, first, most)
-            yield to_distances(found[0], metric), found[1]
+            neighbors = as_lists(search(queries, count, selected.live), places)
+            if most is not None:
+                first = rows.start if exclude_self else None
+                neighbors = nearest_within(*neighbors, reach, most, first)
+            elif exclude_self:
+                neighbors = without_self(*neighbors, rows.start)
+            scores, positions = neighbors
+            yield to_distances(scores, self.metric), positions
 
     def _read_errors(self, X, errors, decoder):
         """Return the terms added to the scores of codes, or None; see `numbers`."""
@@ -404,26 +412,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return scorer
 
     def _make_scorer(self, store):
-        options = self.n_jobs, store.codes_key, self.search_fraction
-        return CodeScorer(store.decoder, store["blocks"], *options)
+        key, share = store.codes_key, self.search_fraction
+        return CodeScorer(store.decoder, store["blocks"], self.n_jobs, key, share)
 
 
 def chained(parts):
-    """Return the items of some lists in one."""
+    """Return the items of all lists in one list."""
     return list(chain.from_iterable(parts))
-
-
-def find_among_all(what, scorer, queries, reach, selected, first, most=None):
-    """Return scores and positions of the selected codes near each query.
-
-    first : position of the first query's code, if each query is a fitted code that is
-        left out of its answer, or else None
-    most : as of `AsymmetricNeighbors._find`
-    """
-    own, places, live = first is not None, selected.positions, selected.live
-    some = scorer if places is None else scorer.among(places)
-    count = min(reach + own, selected.n) if what == "nearest" else reach
-    found = as_lists(getattr(some, what)(queries, count, live), places)
-    if most is not None:
-        return nearest_within(*found, reach, most, first)
-    return without_self(*found, first) if own else found

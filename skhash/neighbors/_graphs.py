@@ -117,7 +117,7 @@ def as_graph(distances, positions, n_samples, mode):
     """
     if mode not in ("connectivity", "distance"):
         raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")
-    starts = np.concatenate([[0], np.cumsum([len(found) for found in positions])])
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in positions])])
     weights = np.concatenate(distances).astype(np.float64)
     if mode == "connectivity":
         weights[:] = 1

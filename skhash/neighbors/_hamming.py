@@ -146,10 +146,10 @@ class CodesMixin(GraphMixin):
         """
         store = self._fitted_store()
         selected = select(store, mask, ids, exclude)
-        own = X is None
-        k = self._check_n_neighbors(n_neighbors, own, selected.n, store.n, radius)
-        found = self._find("nearest", store, selected, X, k + own, radius)
-        return self._answer(store, found, return_distance, return_ids)
+        exclude_self = X is None
+        k = self._check_n_neighbors(n_neighbors, exclude_self, selected, store, radius)
+        neighbors = self._find("nearest", store, selected, X, k + exclude_self, radius)
+        return self._answer(store, neighbors, return_distance, return_ids)
 
     def radius_neighbors(
         self,
@@ -196,8 +196,8 @@ class CodesMixin(GraphMixin):
         store = self._fitted_store()
         radius = self._check_radius(self.radius if radius is None else radius)
         selected = select(store, mask, ids, exclude)
-        found = self._find("within", store, selected, X, radius)
-        return self._answer(store, found, return_distance, return_ids)
+        neighbors = self._find("within", store, selected, X, radius)
+        return self._answer(store, neighbors, return_distance, return_ids)
 
     def _find(self, what, store, selected, X, reach, radius=None):
         if X is None:
@@ -206,13 +206,14 @@ class CodesMixin(GraphMixin):
             queries = self._read_more_codes(X, store)
         if not len(queries):  # those of an index without codes
             return [], []
-        own = X is None
+        exclude_self = X is None
         n_found = min(reach, selected.n) if what == "nearest" else reach
-        found = self._search_codes(what, store, selected, queries, n_found)
+        neighbors = self._search_codes(what, store, selected, queries, n_found)
         if radius is not None:
             radius = self._check_radius(radius)
-            return nearest_within(*found, reach - own, radius, 0 if own else None)
-        return without_self(*found) if own else found
+            k, first = reach - exclude_self, 0 if exclude_self else None
+            return nearest_within(*neighbors, k, radius, first)
+        return without_self(*neighbors) if exclude_self else neighbors
 
 
 @with_parameters(kw_only=True)
@@ -367,8 +368,9 @@ class HammingNeighbors(CodesMixin, BaseIndex):
             what, reach = "within", int(radius)
         is_on_cpu = inference_device(self.device) == "cpu"
         if expected_queries and store.n_live and is_on_cpu:
-            task = what, store, reach, expected_queries
-            _searcher.prepare(*task, self.n_jobs, self.algorithm)
+            _searcher.prepare(
+                what, store, reach, expected_queries, self.n_jobs, self.algorithm
+            )
         return self
 
     def score(self, X, y) -> float:
@@ -405,5 +407,6 @@ class HammingNeighbors(CodesMixin, BaseIndex):
         return int(radius)
 
     def _search_codes(self, what, store, selected, queries, reach):
-        task = what, store, selected, queries, reach
-        return self._search(*task, self.algorithm, self.device)
+        return self._search(
+            what, store, selected, queries, reach, self.algorithm, self.device
+        )

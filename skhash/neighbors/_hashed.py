@@ -544,9 +544,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if X is None and by_decoder(self.index_):
             X, exclude_self = self._own_vectors(self.index_._store), True
             X = np.asarray(X)
-        name = {"nearest": "kneighbors", "within": "radius_neighbors"}[what]
         asked, options = self._question(X, exclude_self)
-        search = getattr(self.index_, name)
+        index = self.index_
+        search = index.kneighbors if what == "nearest" else index.radius_neighbors
         return search(asked, reach, return_distance, **options, **question)
 
     def _question(self, X, exclude_self):
@@ -578,10 +578,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             )
         if X is None:
             X, exclude_self = self._own_vectors(store), True
-        n_selected, k = select(store, **filters).n, None
+        selected, k = select(store, **filters), None
         if what == "nearest":
-            among = exclude_self, n_selected, store.n, radius
-            k = index._check_n_neighbors(reach, *among)
+            k = index._check_n_neighbors(reach, exclude_self, selected, store, radius)
             check_candidates(k, self.rerank)
         else:
             radius = index.radius if reach is None else reach
@@ -590,14 +589,14 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             check_radius(radius)
             most = largest_score(radius, self.metric, VectorScorer.dtype)
             best = partial(within, radius=most)
-        n_found = min(self.rerank + exclude_self, n_selected)
+        n_found = min(self.rerank + exclude_self, selected.n)
         parts = self._reranked(index, X, exclude_self, n_found, best, **filters)
-        scores, found = zip(*parts, strict=True)
+        parts = zip(*parts, strict=True)  # distances, and positions
         if radius is None:
-            found = np.concatenate(scores), np.concatenate(found)
+            neighbors = map(np.concatenate, parts)
         else:
-            found = [[row[:k] for row in chained(part)] for part in (scores, found)]
-        return index._answer(store, found, return_distance, return_ids)
+            neighbors = ([row[:k] for row in chained(part)] for part in parts)
+        return index._answer(store, neighbors, return_distance, return_ids)
 
     def _reranked(self, index, X, exclude_self, n_found, best, **filters):
         """Yield distances and positions of the best candidates, by their vectors.
@@ -614,17 +613,17 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         row_bytes = 48 * max(1, n_found) + 16 * vectors.shape[1]
         X = X if hasattr(X, "__getitem__") else as_array(X)
         for rows in row_chunks(max(1, np.shape(X)[0]), row_bytes):
-            some = as_rows(X, rows)
-            queries = scorer.read_queries(some, "X")
+            part = as_rows(X, rows)
+            queries = scorer.read_queries(part, "X")
             candidates = np.zeros((len(queries), 0), dtype=np.int64)
             if n_found:
-                asked = self._question(some, False)[0] if known is None else known[rows]
+                asked = self._question(part, False)[0] if known is None else known[rows]
                 candidates = index.kneighbors(asked, n_found, False, **filters)
             scores = scorer.score_candidates(queries, candidates)
             if exclude_self:
                 scores[self._left_out(candidates, rows.start)] = np.inf
-            scores, found = as_lists(best(scores, candidates))
-            yield to_distances(scores, self.metric), found
+            scores, positions = as_lists(best(scores, candidates))
+            yield to_distances(scores, self.metric), positions
 
     def _left_out(self, candidates, first):
         """Return which candidates are no neighbours of the fitted vectors from `first`.
@@ -810,19 +809,19 @@ def quantizer_of(encoder):
 
 
 def as_rows(X, rows):
-    """Return some rows of an array, a frame, a list or a file."""
-    some = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    return np.asarray(some) if isinstance(some, KeptFile) else some
+    """Return these rows of an array, a frame, a list or a file."""
+    chosen = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return np.asarray(chosen) if isinstance(chosen, KeptFile) else chosen
 
 
-def are_same(own, given):
+def are_same(kept, given):
     """Return whether rows are equal, up to the rounding of their types."""
-    if own.shape != given.shape:
+    if kept.shape != given.shape:
         return False
-    floats = [part.dtype for part in (own, given) if part.dtype.kind == "f"]
+    floats = [part.dtype for part in (kept, given) if part.dtype.kind == "f"]
     coarser = max(floats, key=lambda dtype: np.finfo(dtype).eps, default=None)
     with np.errstate(over="ignore"):
-        return np.array_equal(own.astype(coarser), given.astype(coarser))
+        return np.array_equal(kept.astype(coarser), given.astype(coarser))
 
 
 def seen_by(encoder, X, checks=False):

@@ -284,16 +284,17 @@ class BaseIndex(BaseEstimator):
             As of `HammingNeighbors`.
         """
         device = inference_device(device) if selected.n else "cpu"
-        task = what, store, selected, queries, reach
         if device == "cpu":
-            return _searcher.find(*task, self.n_jobs, algorithm)
+            return _searcher.find(
+                what, store, selected, queries, reach, self.n_jobs, algorithm
+            )
         from skhash.neighbors.search import _torch
 
-        return _torch.find(*task, device)
+        return _torch.find(what, store, selected, queries, reach, device)
 
-    def _answer(self, store, found, return_distance, return_ids):
+    def _answer(self, store, neighbors, return_distance, return_ids):
         """Return distances and positions, arrays or lists of arrays, as wanted."""
-        distances, positions = found
+        distances, positions = neighbors
         if isinstance(positions, list):
             positions = list(map(store.ids_at, positions)) if return_ids else positions
             distances, positions = map(object_array, (distances, positions))
@@ -347,17 +348,17 @@ class BaseIndex(BaseEstimator):
             and not hasattr(self, "feature_names_in_")
         )
 
-    def _check_n_neighbors(self, n_neighbors, own, n_found, n, radius=None):
-        """Return how many neighbours to find among `n_found` codes of `n`.
+    def _check_n_neighbors(self, n_neighbors, exclude_self, selected, store, radius):
+        """Return how many neighbours to find among the selected codes of a store.
 
-        own : whether queries are the fitted codes, each left out of its answer
+        exclude_self : whether queries are the fitted codes, each left out of its answer
         radius : if given, there may be fewer of them
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check_count("n_neighbors", k, least=1)
-        available = n_found - own
+        available, n = selected.n - exclude_self, store.n
         if k > available and radius is None:
-            themselves = " besides the query itself" if own else ""
+            themselves = " besides the query itself" if exclude_self else ""
             raise ValueError(
                 f"n_neighbors={k} neighbours were asked for, but there are only "
                 f"{available}{themselves} (n_samples_fit = {n}); "
@@ -391,8 +392,8 @@ def score_codes(index, queries, y):
     from skhash.metrics import mean_average_precision_score
 
     store = _labelled_store(index).compact()
-    sides = queries, store.packed, y, store["y"]
-    return mean_average_precision_score(*sides, packed=True)
+    database, labels = store.packed, store["y"]
+    return mean_average_precision_score(queries, database, y, labels, packed=True)
 
 
 def _without(store, ids, action):
@@ -417,11 +418,11 @@ def score_search(search, index, X, y, most=None):
     store = _labelled_store(index)
     X = X.tocsr() if sparse.issparse(X) else X  # other formats have no slices
     n_found = min(store.n_live, most or store.n)
-    found = [
+    ranked = [
         search.kneighbors(X[rows], n_found, return_distance=False)
         for rows in row_chunks(np.shape(X)[0], 48 * n_found)
     ]
-    return found_average_precision(np.concatenate(found), y, store["y"], store["live"])
+    return found_average_precision(np.concatenate(ranked), y, store["y"], store["live"])
 
 
 def _labelled_store(index):

@@ -120,5 +120,4 @@ class JaccardNeighbors(CodesMixin, BaseIndex):
         return float(radius)
 
     def _search_codes(self, what, store, selected, queries, reach):
-        task = what, store, selected, queries, reach
-        return _search.find(*task, self.n_jobs)
+        return _search.find(what, store, selected, queries, reach, self.n_jobs)

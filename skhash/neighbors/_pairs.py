@@ -201,8 +201,7 @@ def duplicate_groups(
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
     groups = np.arange(len(equal))
-    task = words[equal.firsts], n_planes, radius, metric
-    blocks = _pair_blocks(*task, n_jobs)
+    blocks = _pair_blocks(words[equal.firsts], n_planes, radius, metric, n_jobs)
     for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
         ones, ends = np.ones(len(pairs), dtype=bool), groups[pairs]
         joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
@@ -217,10 +216,10 @@ def duplicate_groups(
     firsts = words[kept]
     distances = np.empty(len(words), dtype=_TYPES[metric])
     for rows in row_chunks(len(words), 2 * words.shape[1] * words.itemsize):
-        some, first = words[rows], firsts[groups[rows]]
-        distances[rows] = np.bitwise_count(some ^ first).sum(axis=1)
+        part, first = words[rows], firsts[groups[rows]]
+        distances[rows] = np.bitwise_count(part ^ first).sum(axis=1)
         if metric == "jaccard":
-            distances[rows] /= np.maximum(np.bitwise_count(some | first).sum(axis=1), 1)
+            distances[rows] /= np.maximum(np.bitwise_count(part | first).sum(axis=1), 1)
     return distances, groups, *more
 
 
@@ -261,11 +260,11 @@ def _words(codes, packed):
 
 def _read_hashes(hashes):
     """Return packed codes of hex strings of one length, or of integers."""
-    if hashes and all(_is_whole(one) and one >= 0 for one in hashes):
+    if hashes and all(_is_whole(value) and value >= 0 for value in hashes):
         integers = list(map(int, hashes))  # those of NumPy too
         n_bytes = packed_width(max(1, *map(int.bit_length, integers)))
-        hashes = [f"{one:0{2 * n_bytes}x}" for one in integers]
-    elif not all(isinstance(one, str) for one in hashes):
+        hashes = [f"{value:0{2 * n_bytes}x}" for value in integers]
+    elif not all(isinstance(value, str) for value in hashes):
         raise ValueError(
             "Hashes must be hex strings of one length, or integers of at least 0, got "
             f"{hashes[:2]}...; view signed 64-bit integers as hashes.view(np.uint64)."
@@ -273,8 +272,8 @@ def _read_hashes(hashes):
     return from_hex(hashes)
 
 
-def _is_whole(one):
-    return isinstance(one, Integral) and not isinstance(one, bool)
+def _is_whole(value):
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _pair_blocks(words, n_planes, radius, metric, n_jobs):

@@ -55,6 +55,6 @@ def in_panels(weights) -> np.ndarray:
     (n_features, n_outputs), width = weights.shape, kernels.PANEL
     panels = np.zeros((-(-n_outputs // width), n_features, width), dtype=np.float32)
     for first in range(0, n_outputs, GROUP):
-        some = weights[:, first : first + GROUP]
-        panels[first // width, :, first % width :][:, : some.shape[1]] = some
+        columns = weights[:, first : first + GROUP]
+        panels[first // width, :, first % width :][:, : columns.shape[1]] = columns
     return panels

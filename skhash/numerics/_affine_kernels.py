@@ -13,7 +13,7 @@ from numba import float32, float64, int64, uint8, void
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import DOUBLE, FLOAT, HALF, INT64, has_features, instruction
 
-# The sums of a tile, some rows by a panel of outputs, stay in registers: they fill 24
+# The sums of a tile, `TILE_ROWS` by a panel of outputs, stay in registers: they fill 24
 # of 32 vectors, or 12 of 16.
 LANES, _N_VECTORS = (16, 4) if has_features("avx512f") else (8, 2)
 TILE_ROWS, PANEL, HALF_PANEL = 6, LANES * _N_VECTORS, LANES * _N_VECTORS // 2
@@ -31,13 +31,13 @@ _KINDS = {2: HALF, 4: FLOAT, 8: DOUBLE} if READS_HALF else {4: FLOAT, 8: DOUBLE}
 
 def _center_values(code, kind, n, values, means, centered):
     """Write values less their means; n : how many, next to each other, as a vector."""
-    own, double = ir.VectorType(FLOAT, n), ir.VectorType(DOUBLE, n)
+    single, double = ir.VectorType(FLOAT, n), ir.VectorType(DOUBLE, n)
     value, mean = code.read(ir.VectorType(kind, n), values), code.read(double, means)
     if kind is DOUBLE:
-        difference = code.fptrunc(code.fsub(value, mean), own)
+        difference = code.fptrunc(code.fsub(value, mean), single)
     else:
-        value = code.fpext(value, own) if kind is HALF else value
-        difference = code.fsub(value, code.fptrunc(mean, own))
+        value = code.fpext(value, single) if kind is HALF else value
+        difference = code.fsub(value, code.fptrunc(mean, single))
     code.write(difference, centered)
 
 
@@ -59,15 +59,15 @@ def _center(code, rows: uint8[:, :], size: int64, mean: float64[::1], block: MAT
                 n,
                 code.at(line, code.mul(feature, INT64(n_bytes))),
                 code.at(mean.start, code.mul(feature, INT64(8))),
-                code.at(own, code.mul(feature, INT64(4))),
+                code.at(target, code.mul(feature, INT64(4))),
             )
 
         with code.loop(rows.shape[0]) as each:
-            line, own = rows.row(each.index), block.row(each.index)
-            with code.loop(n_whole) as some:
-                write(LANES, code.mul(some.index, INT64(LANES)))
-            with code.loop(n_others) as one:
-                write(1, code.sub(n_features, code.add(one.index, INT64(1))))
+            line, target = rows.row(each.index), block.row(each.index)
+            with code.loop(n_whole) as whole:
+                write(LANES, code.mul(whole.index, INT64(LANES)))
+            with code.loop(n_others) as other:
+                write(1, code.sub(n_features, code.add(other.index, INT64(1))))
 
     *others, last = _KINDS
     programs = [
@@ -77,7 +77,7 @@ def _center(code, rows: uint8[:, :], size: int64, mean: float64[::1], block: MAT
 
 
 def _make_add_products(n_vectors):
-    """Build the function that computes so many vectors of outputs."""
+    """Build the function that computes `n_vectors` vectors of outputs."""
     vector = ir.VectorType(FLOAT, LANES)
     name = f"llvm.fmuladd.v{LANES}f32"
     offsets = [4 * LANES * i for i in range(n_vectors)]
@@ -98,11 +98,11 @@ def _make_add_products(n_vectors):
         weights : float32 (n_features, PANEL)
         """
         rows = [sums.row(code.add(row, INT64(i))) for i in range(TILE_ROWS)]
-        lines = [code.at(own, code.mul(panel, INT64(4 * PANEL))) for own in rows]
+        lines = [code.at(start, code.mul(panel, INT64(4 * PANEL))) for start in rows]
         values = [
             [code.read(vector, line, offset) for offset in offsets] for line in lines
         ]
-        places = [[code.variable(value) for value in own] for own in values]
+        places = [[code.variable(value) for value in totals] for totals in values]
         with code.loop(weights.shape[0]) as loop:
             line = code.at(weights.start, code.mul(loop.index, INT64(4 * PANEL)))
             factors = [code.read(vector, line, offset) for offset in offsets]
@@ -142,8 +142,8 @@ def multiply(rows, mean, panels, intercept, relu, block, sums):
         last = min(first + BLOCK_ROWS, len(rows))
         for start in range(0, len(mean), DEPTH):
             stop = min(start + DEPTH, len(mean))
-            own = rows[first:last, size * start : size * stop]
-            _center(own, size, mean[start:stop], block)
+            part = rows[first:last, size * start : size * stop]
+            _center(part, size, mean[start:stop], block)
             for panel in range(len(panels)):
                 weights = panels[panel, start:stop]
                 width = sums.shape[1] - panel * PANEL

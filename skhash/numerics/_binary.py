@@ -19,7 +19,7 @@ class BinaryUnits:
         Packed bits, as `skhash.codes.packed_to_words` gives them. They are put into the
         kernel's order here, once, for rows that come one by one.
     limits : ndarray of shape (n_units,), int64
-        A unit is on where so many bits differ, or fewer; never where it is below 0.
+        A unit is on where at most its limit of bits differ; never if that is below 0.
     """
 
     def __init__(self, weights, limits):
@@ -60,7 +60,7 @@ class BinaryUnits:
 
 
 def _filled(values, n, filling) -> np.ndarray:
-    """Return a copy with so many rows, those that are missing filled."""
+    """Return a copy with `n` rows, those that are missing filled."""
     filled = np.full((n, *values.shape[1:]), filling, dtype=values.dtype)
     filled[: len(values)] = values
     return filled

@@ -6,7 +6,7 @@ from numba import int64, uint8, uint64, void
 from skhash.utils.kernels import kernel
 from skhash.utils.llvm import BYTE, INT64, instruction
 
-# A vector counts for the units of one byte. The counts of a tile, some rows by some
+# A vector counts for the units of one byte. The counts of a tile, a few rows by a few
 # bytes of units, stay in registers; other tiles are no faster, with AVX-512 or without.
 BYTE_UNITS = 8
 TILE_ROWS, TILE_BYTES = 4, 4
@@ -25,24 +25,24 @@ def _compare_tile(
     on: uint8[:, ::1],
 ):
     """Write the answers of a tile from this row and this byte of units on."""
-    some_rows = [code.add(row, INT64(i)) for i in range(TILE_ROWS)]
-    some_bytes = [code.add(byte, INT64(i)) for i in range(TILE_BYTES)]
+    tile_rows = [code.add(row, INT64(i)) for i in range(TILE_ROWS)]
+    tile_bytes = [code.add(byte, INT64(i)) for i in range(TILE_BYTES)]
     zeros = _VECTOR([0] * BYTE_UNITS)
-    counts = [[code.variable(zeros) for _ in some_bytes] for _ in some_rows]
+    counts = [[code.variable(zeros) for _ in tile_bytes] for _ in tile_rows]
     with code.loop(rows.shape[1]) as loop:
         offset = code.mul(loop.index, INT64(_WORD_BYTES))
         of_units = code.mul(loop.index, INT64(_WORD_BYTES * BYTE_UNITS))
-        weights = [code.read(_VECTOR, panels.row(i), of_units) for i in some_bytes]
-        for own, places in zip(some_rows, counts, strict=True):
-            word = code.spread(code.read(INT64, rows.row(own), offset), BYTE_UNITS)
+        weights = [code.read(_VECTOR, panels.row(i), of_units) for i in tile_bytes]
+        for line, places in zip(tile_rows, counts, strict=True):
+            word = code.spread(code.read(INT64, rows.row(line), offset), BYTE_UNITS)
             for place, other in zip(places, weights, strict=True):
                 differ = code.use(f"llvm.ctpop.v{BYTE_UNITS}i64", code.xor(word, other))
                 code.store(code.add(code.load(place), differ), place)
-    for i, own_byte in enumerate(some_bytes):
-        most = code.read(_VECTOR, limits.row(own_byte))
-        for own, places in zip(some_rows, counts, strict=True):
+    for i, tile_byte in enumerate(tile_bytes):
+        most = code.read(_VECTOR, limits.row(tile_byte))
+        for line, places in zip(tile_rows, counts, strict=True):
             near = code.icmp_signed("<=", code.load(places[i]), most)
-            code.write(code.bitcast(near, BYTE), on.row(own), own_byte)
+            code.write(code.bitcast(near, BYTE), on.row(line), tile_byte)
 
 
 @kernel

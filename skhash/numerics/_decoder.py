@@ -99,6 +99,6 @@ def sum_of_entries(values, codebook, start=0) -> np.ndarray:
     if codebook.ndim == 2:
         return values.astype(codebook.dtype) @ codebook + start
     total = np.zeros((len(values), codebook.shape[2]), dtype=codebook.dtype)
-    for entries, own in zip(codebook, values.T, strict=True):
-        total += entries[own]
+    for entries, indices in zip(codebook, values.T, strict=True):
+        total += entries[indices]
     return total + start

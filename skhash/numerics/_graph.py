@@ -17,7 +17,7 @@ AXES_ROWS = 20_000
 def neighbor_table(
     X, anchors, n_neighbors, metric, n_axes, device, generator
 ) -> np.ndarray:
-    """Return the nearest other rows of some rows, the nearest first.
+    """Return the nearest other rows of each anchor, the nearest first.
 
     Those are compared with all rows, of which a chunk after the other is read, once:
     ``n_anchors n d`` multiplications, and memory for the anchors, a chunk, a block of
@@ -34,7 +34,7 @@ def neighbor_table(
         At most ``n_samples - 1`` of them are returned.
     metric : {"euclidean", "cosine", "inner_product"}
     n_axes : int or None
-        Compare rows by so many principal components, where they have more columns:
+        Compare rows by this many principal components, if they have more columns:
         much cheaper for wide rows, and near the truth where these hold most of the
         variance. They are those of at most 20,000 rows, drawn at random. None compares
         the rows themselves.
@@ -84,9 +84,9 @@ class _Comparison:
             self.axes = principal_axes(sample, self.mean, n_axes, device, generator)
 
     def queries(self, X, rows):
-        """Return some rows with a column of ones."""
-        some = X[rows] if sparse.issparse(X) else RowView(X, rows)
-        return beside(self._rows(some), 1)
+        """Return these rows with a column of ones."""
+        chosen = X[rows] if sparse.issparse(X) else RowView(X, rows)
+        return beside(self._rows(chosen), 1)
 
     def others(self, X):
         """Return a chunk of rows, multiplied, with their offsets."""
@@ -112,7 +112,7 @@ def table_of_graph(graph, n_neighbors, n_samples) -> np.ndarray:
         As from `kneighbors_graph`: the entries of a row are its neighbours, at their
         distances or all at 1. A row is no neighbour of itself.
     n_neighbors : int
-        The nearest so many of each row are kept. A row with fewer has some repeatedly.
+        How many of the nearest of each row are kept. A row with fewer repeats them.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def label_partners(labels, table, rng) -> np.ndarray:
 
 
 def near_rows(X, anchors, n_neighbors, trains, rng, **search) -> np.ndarray:
-    """Return the nearest other rows of some rows, the nearest first.
+    """Return the nearest other rows of each anchor, the nearest first.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ def choose_fractions(X, decoded, offset) -> tuple[int, int]:
 
     norms, lengths = (np.linalg.norm(rows, axis=1) for rows in (X, decoded))
     lengths[norms == 0] = 0  # as searches mark rows of zeros
-    squares, beyond = (np.square(it - offset).sum(axis=1) for it in (X, decoded))
+    squares, beyond = (np.square(rows - offset).sum(axis=1) for rows in (X, decoded))
     beyond += ERROR_WEIGHT * np.square(X - decoded).sum(axis=1)
     return tuple(
         _shortest(numbers.astype(np.float32), partial(search, rows=decoded), true)
@@ -125,14 +125,14 @@ def choose_fractions(X, decoded, offset) -> tuple[int, int]:
 def _shortest(numbers, search, true):
     """Return the least bits of the fraction by which a search finds nearly as many.
 
-    search : returns the neighbours by some numbers; true : those by the rows, (n, k)
+    search : returns the neighbours by numbers; true : those by the rows, (n, k)
     """
     fractions = range(FRACTION_BITS, 0, -1)
 
     def recall(bits):
-        found = search(numbers_of(keys_of(numbers, bits), bits))
+        neighbors = search(numbers_of(keys_of(numbers, bits), bits))
         return np.mean(
-            [np.isin(*pair).mean() for pair in zip(true, found, strict=True)]
+            [np.isin(*pair).mean() for pair in zip(true, neighbors, strict=True)]
         )
 
     def n_levels(bits):

@@ -18,7 +18,7 @@ from skhash.utils.torch import resolve_device
 
 _kernels = LateModule("skhash.numerics._nearest_kernels")
 
-# So many rows are compared with at a time, if they are not wide.
+# How many rows queries are compared with at a time, if these are not wide.
 CHUNK_ROWS = 8192
 # Keys of this many bytes are held at a time: they stay in a processor's cache.
 TABLE_BYTES = 2**23
@@ -34,7 +34,7 @@ REDUCED = 2.0**-8  # where torch may multiply in TF32 or bfloat16
 SAFE_EXPONENT = 300
 
 
-def smallest_products(queries, others, n_smallest, device, own=None):
+def smallest_products(queries, others, n_smallest, device, omit=None):
     """Find the smallest products of each query with other rows.
 
     Parameters
@@ -45,7 +45,7 @@ def smallest_products(queries, others, n_smallest, device, own=None):
     n_smallest : int
         How many to find, at most as many as there are other rows.
     device : torch.device
-    own : ndarray of shape (n_queries,), int64, default=None
+    omit : ndarray of shape (n_queries,), int64, default=None
         The row that each query leaves out.
 
     Returns
@@ -62,8 +62,8 @@ def smallest_products(queries, others, n_smallest, device, own=None):
         )
         for block in blocks:
             keys = search.keys(block, chunk)
-            if own is not None:
-                places = own[block] - start
+            if omit is not None:
+                places = omit[block] - start
                 itself = np.flatnonzero((places >= 0) & (places < keys.shape[1]))
                 keys[itself, places[itself]] = np.inf
             search.add(block, keys, start)
@@ -183,16 +183,16 @@ def exact_neighbors(
     """
     queries, database = _of_safe_magnitude(queries, database, metric)
     search = _Exact(queries, database, metric, resolve_device(device), exclude_self)
-    found = np.empty((queries.shape[0], n_neighbors), dtype=np.int64)
-    pending, width = np.arange(len(found)), n_neighbors + MARGIN
+    neighbors = np.empty((queries.shape[0], n_neighbors), dtype=np.int64)
+    pending, width = np.arange(len(neighbors)), n_neighbors + MARGIN
     while len(pending):
         row_bytes = 24 * min(width, database.shape[0]) + 24 * database.shape[1]
         proven = np.empty(len(pending), dtype=bool)
-        for some in row_chunks(len(pending), row_bytes, CANDIDATE_BYTES):
-            rows = pending[some]
-            found[rows], proven[some] = search(rows, n_neighbors, width)
+        for part in row_chunks(len(pending), row_bytes, CANDIDATE_BYTES):
+            rows = pending[part]
+            neighbors[rows], proven[part] = search(rows, n_neighbors, width)
         pending, width = pending[~proven], GROWTH * width
-    return found
+    return neighbors
 
 
 def _of_safe_magnitude(queries, database, metric):
@@ -240,7 +240,7 @@ class _Exact:
         self.scale = 1 / (max(longest) or 1.0)
 
     def __call__(self, rows, n_neighbors, width):
-        """Return the neighbours of some queries, and which of them are proven."""
+        """Return the neighbours of the queries `rows`, and whether each is proven."""
         n = self.database.shape[0]
         if width >= n:
             everything = np.broadcast_to(np.arange(n), (len(rows), n))
@@ -249,10 +249,10 @@ class _Exact:
         lengths = _lengths(x)
         x = beside(x if self.euclidean else _divided(x, lengths), 1.0, self.device)
         others = map(self._factors, self.chunks)
-        own = rows if self.exclude_self else None
+        omit = rows if self.exclude_self else None
         with np.errstate(over="ignore", invalid="ignore"):  # seen to below
-            bounds, candidates = smallest_products(x, others, width, self.device, own)
-        found, keys = self._nearest(rows, candidates, n_neighbors)
+            bounds, candidates = smallest_products(x, others, width, self.device, omit)
+        neighbors, keys = self._nearest(rows, candidates, n_neighbors)
         # None outside is nearer where its bound is larger than the largest one inside.
         # Overflow leaves NaN, or lists that are not full and end in infinity.
         keys *= self.scale**2
@@ -261,14 +261,14 @@ class _Exact:
         else:
             keys /= _positive(lengths)
         limits = keys + 1e-30  # products that underflow
-        return found, (limits < bounds[:, -1]) & (bounds[:, -1] < np.inf)
+        return neighbors, (limits < bounds[:, -1]) & (bounds[:, -1] < np.inf)
 
     def _nearest(self, rows, candidates, n_neighbors):
         """Return the best of each query's candidates, and the key of the last."""
         pairs = np.repeat(rows, candidates.shape[1]), candidates.ravel()
         keys = self._measure(*pairs).reshape(candidates.shape)
-        keys, found = smallest(keys, candidates, n_neighbors)
-        return found, keys[:, -1]
+        keys, neighbors = smallest(keys, candidates, n_neighbors)
+        return neighbors, keys[:, -1]
 
     def _measure(self, query_rows, rows):
         """Measure pairs in float64; equal rows get keys equal to the last bit."""
@@ -283,7 +283,7 @@ class _Exact:
         return keys
 
     def _rows(self, X, rows):
-        """Return some rows in float64, of unit length for cosines."""
+        """Return rows in float64, of unit length for cosines."""
         chunk = X[rows].astype(np.float64, copy=False)
         if not self.is_unit:
             return chunk

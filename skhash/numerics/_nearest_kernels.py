@@ -44,10 +44,10 @@ def take_nearest(keys, start, best_keys, best_rows):
     """
     n = keys.shape[1]
     for query in range(len(keys)):
-        own, nearest, rows = keys[query], best_keys[query], best_rows[query]
+        query_keys, nearest, rows = keys[query], best_keys[query], best_rows[query]
         for first in range(0, n, GROUP):
-            if first + GROUP <= n and _smallest_key(own, first) >= nearest[-1]:
+            if first + GROUP <= n and _smallest_key(query_keys, first) >= nearest[-1]:
                 continue
             for column in range(first, min(first + GROUP, n)):
-                if own[column] < nearest[-1]:
-                    _insert(own[column], start + column, nearest, rows)
+                if query_keys[column] < nearest[-1]:
+                    _insert(query_keys[column], start + column, nearest, rows)

@@ -12,7 +12,7 @@ from skhash.utils.torch import resolve_device, seeded_generator
 MAX_COVARIANCE_WIDTH = 4096
 SUBSPACE_PASSES = 7
 OVERSAMPLING = 20
-# So many rows give as good a start of directions as all do.
+# This number of rows gives as good a start of directions as all rows do.
 START_ROWS = 20_000
 
 

@@ -160,7 +160,7 @@ class CodebookMixin:
             print(f"[{type(self).__name__}] {step}, error {error:.4g}", flush=True)
 
     def _codes_of_fit(self, rows, values):
-        """Return the codes by which some rows of the fit are judged, given the last."""
+        """Return the codes by which rows of the fit are judged, given the last."""
         return values
 
     def _keep(self, X, values, codebook, offset):
@@ -171,11 +171,11 @@ class CodebookMixin:
             self.entries_, self.scales_ = rounded
             codebook = self.codebook_
         self.normalized_ = have_unit_length(X)
-        some = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
-        rows = dense_rows(X[some])
-        own = self._codes_of_fit(rows, values[some])
-        self.error_ = float(squared_errors(rows, own, codebook, offset).mean())
-        decoded = decode(own, codebook, offset)
+        drawn = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
+        rows = dense_rows(X[drawn])
+        codes = self._codes_of_fit(rows, values[drawn])
+        self.error_ = float(squared_errors(rows, codes, codebook, offset).mean())
+        decoded = decode(codes, codebook, offset)
         chosen = choose_fractions(rows, decoded, offset)
         self.length_bits_, self.distance_bits_ = chosen
         return self

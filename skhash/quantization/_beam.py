@@ -46,9 +46,9 @@ class BeamSearch:
         self.couplings = np.empty((sum(firsts), n_values), dtype=np.float32)
         panels = np.split(self.couplings, np.cumsum(firsts)[:-1])
         for first, panel in zip(firsts, panels, strict=self.n_blocks > 1):
-            own = 2 * entries[first : first + n_values].T
+            block_entries = 2 * entries[first : first + n_values].T
             for rows in row_chunks(first, 8 * n_values):
-                panel[rows] = entries[rows] @ own
+                panel[rows] = entries[rows] @ block_entries
 
     def search(self, centered, values) -> None:
         """Write the codes of rows.

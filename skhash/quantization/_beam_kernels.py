@@ -30,16 +30,16 @@ def _extend(
     couplings: float32[:, ::1],
     kept: uint8[:, :, ::1],
     starts: float32[:, ::1],
-    task: int64[::1],
+    state: int64[::1],
     costs: float32[::1],
 ):
     """Write what the codes of a row cost with each value of their next block.
 
     kept : uint8 (n, width, n_blocks), the codes of each row; starts : float32 (n,
-    width), their costs; task : the row, the block, how many codes the row has, and the
+    width), their costs; state : the row, the block, how many codes the row has, and the
     first row of couplings of the block
     """
-    row, block, n_kept, panel = (code.read(INT64, task.start, 8 * i) for i in range(4))
+    row, block, n_kept, panel = (code.read(INT64, state.start, 8 * i) for i in range(4))
     n_values = couplings.shape[1]
     table = _number_at(code, tables.row(row), code.mul(block, n_values))
 
@@ -109,7 +109,7 @@ def _bound(code, costs: float32[::1], n: int64, width: int64, least: float32[::1
 
 
 @instruction(int64)
-def _find(code, costs: float32[::1], n: int64, most: float32, found: int32[::1]):
+def _find(code, costs: float32[::1], n: int64, most: float32, low: int32[::1]):
     """Write which of the first `n` costs are at most so much; return how many are.
 
     n : rounded up to a multiple of 64
@@ -128,7 +128,7 @@ def _find(code, costs: float32[::1], n: int64, most: float32, found: int32[::1])
         code.position_at_end(take)
         place = code.add(first, code.cttz(bits, ir.IntType(1)(1)))
         number = code.load(count)
-        target = _number_at(code, found.start, number)
+        target = _number_at(code, low.start, number)
         code.write(code.trunc(place, INT32), target)
         code.store(code.add(number, INT64(1)), count)
         code.store(code.and_(bits, code.sub(bits, _MASK(1))), mask)
@@ -138,15 +138,15 @@ def _find(code, costs: float32[::1], n: int64, most: float32, found: int32[::1])
 
 
 @inner_kernel
-def _select(costs, n, found, least, best):
+def _select(costs, n, low, least, best):
     """Write the least of the first `n` costs, ascending, and where they stand.
 
     Return how many they are: all that there are, or `len(best)`.
     """
     width, n_best = len(best), 0
     most = _bound(costs, n, width, least) if n > width else _LARGEST
-    for i in range(_find(costs, n, most, found)):
-        place = found[i]
+    for i in range(_find(costs, n, most, low)):
+        place = low[i]
         cost = costs[place]
         if n_best < width:
             rank, n_best = n_best, n_best + 1
@@ -182,20 +182,20 @@ def search_beam(tables, couplings, width, values):
     # Costs that stay infinite fill the last group.
     costs = np.full(width * n_values + GROUPS, np.float32(np.inf))
     least, best = np.empty(GROUPS, np.float32), np.empty(width, np.int32)
-    found, task = np.empty(costs.size, np.int32), np.array([0, 0, 1, 0])
+    low, state = np.empty(costs.size, np.int32), np.array([0, 0, 1, 0])
     for block in range(n_blocks):
-        n_kept = task[2]
+        n_kept = state[2]
         for i in range(n):
-            task[0], task[1], task[2] = i, block, n_kept
-            _extend(tables, couplings, kept, starts, task, costs)
-            task[2] = _select(costs, n_kept * n_values, found, least, best)
-            for code in range(task[2]):
+            state[0], state[1], state[2] = i, block, n_kept
+            _extend(tables, couplings, kept, starts, state, costs)
+            state[2] = _select(costs, n_kept * n_values, low, least, best)
+            for code in range(state[2]):
                 parent, value = best[code] >> shift, best[code] & (n_values - 1)
                 for before in range(block):
                     longer[i, code, before] = kept[i, parent, before]
                 longer[i, code, block], starts[i, code] = value, least[code]
         kept, longer = longer, kept
-        task[3] += block * n_values
+        state[3] += block * n_values
     for i in range(n):
         for block in range(n_blocks):
             values[i, block] = kept[i, 0, block]

@@ -69,10 +69,10 @@ class BlockMoments:
         entries = entries_of(values, 2**self.block_bits)
         sums = np.zeros((n_entries, X.shape[1]))
         for rows, chunk in dense_chunks(X):
-            own = entries[rows]
-            starts = np.arange(0, own.size + 1, self.n_blocks)
+            part = entries[rows]
+            starts = np.arange(0, part.size + 1, self.n_blocks)
             one_hot = sparse.csr_array(
-                (np.ones(own.size), own.ravel(), starts), shape=(len(own), n_entries)
+                (np.ones(part.size), part.ravel(), starts), shape=(len(part), n_entries)
             )
             sums += one_hot.T @ (chunk - self.mean)
         return sums
@@ -90,8 +90,8 @@ class BlockMoments:
             penalty = ridge * np.eye(len(penalty))
             sums = sums + ridge * prior.reshape(sums.shape)
         for block in range(self.n_blocks):
-            own = slice(block * len(penalty), (block + 1) * len(penalty))
-            moments[own, own] += penalty
+            span = slice(block * len(penalty), (block + 1) * len(penalty))
+            moments[span, span] += penalty
         factor = scipy.linalg.cho_factor(
             moments.T, overwrite_a=True, check_finite=False
         )
@@ -121,21 +121,21 @@ class RowProducts:
         if prior is not None:
             inverse = np.eye(len(inverse)) / ridge
             prior = prior.astype(np.float64)
-            for own, entries in zip(self.values.T, prior, strict=True):
-                entries -= entries[own].mean(axis=0)
+            for indices, entries in zip(self.values.T, prior, strict=True):
+                entries -= entries[indices].mean(axis=0)
             rows = rows - sum_of_entries(self.values, prior)
         products = np.zeros((n_rows, n_rows))
-        for own in self.values.T:
-            products += inverse[own[:, None], own]
+        for indices in self.values.T:
+            products += inverse[indices[:, None], indices]
         products -= products.mean(axis=0)
         products -= products.mean(axis=1, keepdims=True)
         products[np.diag_indices(n_rows)] += 1
         weights = scipy.linalg.solve(products, rows, assume_a="pos")
         codebook = np.zeros((self.values.shape[1], len(inverse), rows.shape[1]))
-        for own, entries in zip(self.values.T, codebook, strict=True):
-            np.add.at(entries, own, weights)
+        for indices, entries in zip(self.values.T, codebook, strict=True):
+            np.add.at(entries, indices, weights)
             entries[:] = inverse @ entries
-            entries -= entries[own].mean(axis=0)
+            entries -= entries[indices].mean(axis=0)
         if prior is not None:
             codebook += prior
         return codebook.astype(np.float32), self.mean

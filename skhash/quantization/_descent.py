@@ -94,8 +94,8 @@ class BlockDescent:
         for rows in row_chunks(n_entries, 8 * n_entries):
             self.couplings[rows] = 2 * entries[rows] @ entries.T
         for first in range(0, n_entries, self.n_values):
-            own = slice(first, first + self.n_values)
-            self.couplings[own, own] = 0
+            span = slice(first, first + self.n_values)
+            self.couplings[span, span] = 0
 
     def improve(self, centered, values, anchor=None, bit_cost=0.0) -> None:
         """Improve `values` in place.

@@ -57,11 +57,11 @@ def _descend_blocks(values, table, couplings, tolerance):
     n_values = len(table) // n_blocks
     total, unchanged, block = 0.0, 0, 0
     for _ in range(MAX_SWEEPS * n_blocks):
-        own = table[block * n_values : (block + 1) * n_values]
-        least = _least(own)
-        if least < own[values[block]] - tolerance:
+        costs = table[block * n_values : (block + 1) * n_values]
+        least = _least(costs)
+        if least < costs[values[block]] - tolerance:
             value = 0
-            while own[value] > least:
+            while costs[value] > least:
                 value += 1
             total += _change(block, value, values, table, couplings)
             unchanged = 0

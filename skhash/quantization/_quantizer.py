@@ -320,9 +320,9 @@ class AdditiveQuantizer(
         parts = zip(alternate_axes(X, self.n_parts_), self._parts(), strict=True)
         for (basis, rows), blocks in parts:
             n_blocks = blocks.stop - blocks.start
-            own, entries, _ = self._fit_codes(rows, n_blocks, seed)
+            codes, entries, _ = self._fit_codes(rows, n_blocks, seed)
             codebook.append(entries @ basis.T.astype(np.float32))
-            values.append(own)
+            values.append(codes)
         return np.hstack(values), np.concatenate(codebook), column_means(X)
 
     def _parts(self):
@@ -336,8 +336,8 @@ class AdditiveQuantizer(
         return np.hstack([self._find_codes(X, part, self.offset_) for part in parts])
 
     def _find_codes(self, X, codebook, offset):
-        how = self.beam_width, self.n_jobs, self.device
-        return find_codes(X, codebook, offset, *how)
+        width = self.beam_width
+        return find_codes(X, codebook, offset, width, self.n_jobs, self.device)
 
     def _values_of(self, codes):
         codes = check_packed(codes, self.n_bits_)

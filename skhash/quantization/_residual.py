@@ -34,9 +34,9 @@ def residual_codebook(X, n_blocks, block_bits, seed=0) -> tuple[np.ndarray, np.n
     rest = (dense_rows(X[np.sort(order)]) - offset).astype(np.float32)
     codebook = []
     for _ in range(n_blocks):
-        entries, own = kmeans(rest, 2**block_bits, random_state)
+        entries, owners = kmeans(rest, 2**block_bits, random_state)
         codebook.append(entries.astype(np.float32))
-        rest -= codebook[-1][own]
+        rest -= codebook[-1][owners]
     return np.stack(codebook), offset
 
 
@@ -56,11 +56,11 @@ def kmeans(rows, n_centers, random_state) -> tuple[np.ndarray, np.ndarray]:
     centers = rows[random_state.choice(n, n_centers, replace=n < n_centers)]
     for n_used in np.unique((n_axes ** np.linspace(0, 1, N_STEPS)).astype(int)):
         for _ in range(MAX_ITER):
-            own = nearest(rows[:, :n_used], centers[:, :n_used])
+            owners = nearest(rows[:, :n_used], centers[:, :n_used])
             belongs = sparse.csr_array(
-                (np.ones(n, np.float32), own, np.arange(n + 1)), shape=(n, n_centers)
+                (np.ones(n, np.float32), owners, np.arange(n + 1)), shape=(n, n_centers)
             )
-            sizes = np.bincount(own, minlength=n_centers)[:, None]
+            sizes = np.bincount(owners, minlength=n_centers)[:, None]
             means = (belongs.T @ rows) / np.maximum(sizes, 1)
             centers = np.where(sizes, means, centers)
     return centers @ axes.T, nearest(rows, centers)

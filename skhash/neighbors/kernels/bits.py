@@ -8,8 +8,8 @@ from skhash.utils.kernels import inner_kernel, popcount
 from skhash.utils.llvm import INT64, instruction
 
 # An answer is a number, so that numbers are in the order of answers: the distance, or a
-# row of counts by distance, above, and the position in so many lower bits. Codes have
-# 2^22 bits at most, and 2^40 codes of one byte fill a terabyte.
+# row of counts by distance, above, and the position in the lower `POSITION_BITS`. Codes
+# have 2^22 bits at most, and 2^40 codes of one byte fill a terabyte.
 POSITION_BITS = 40
 POSITION = 2**POSITION_BITS - 1
 BYTES = ir.VectorType(ir.IntType(8), 64)

@@ -212,8 +212,8 @@ def fill_rows(
             position = code.add(code.add(first, loop.index), INT64(64 * lane))
             is_there = code.icmp_signed("<", position, last)
             position = code.select(is_there, position, last)
-            own = code.read(INT64, code.at_item(words, position, word))
-            row = code.insert_element(row, own, INT32(lane))
+            value = code.read(INT64, code.at_item(words, position, word))
+            row = code.insert_element(row, value, INT32(lane))
         code.write(row, target, code.mul(loop.index, INT64(8 * LANES)))
 
 

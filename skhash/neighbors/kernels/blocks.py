@@ -11,7 +11,7 @@ BLOCK = 512  # codes in a block
 
 @kernel
 def fill(rows, first, place, blocks):
-    """Write bytes of some codes, the first at position `first`, behind `place` others.
+    """Write bytes of codes, the first at position `first`, behind `place` others.
 
     rows : uint8 (n, n_bytes); blocks : uint8 (n_blocks, n_rows, 512)
     """
@@ -22,12 +22,12 @@ def fill(rows, first, place, blocks):
 
 
 @kernel
-def gather(blocks, positions, some):
-    """Write the codes at some positions, (n,) : int64, into other blocks."""
+def gather(blocks, positions, target):
+    """Write the codes at `positions`, (n,) : int64, into the blocks `target`."""
     for i in range(len(positions)):
         block, column = divmod(positions[i], BLOCK)
         for byte in range(blocks.shape[1]):
-            some[i // BLOCK, byte, i % BLOCK] = blocks[block, byte, column]
+            target[i // BLOCK, byte, i % BLOCK] = blocks[block, byte, column]
 
 
 @inlined_kernel

@@ -47,12 +47,12 @@ from skhash.utils.kernels import (
     popcount,
 )
 
-# Transposing a block of codes costs as much as comparing it with so many queries: more
-# where one instruction counts the bits of a vector.
+# Comparing a block of codes with this number of queries costs as much as transposing
+# it: more queries where one instruction counts the bits of a vector.
 FEW_QUERIES = 40 if VECTOR_WORDS == 8 else 12
 # Codes that few queries are compared with in turn, so that they stay in the cache.
 SLAB = 2**13
-# So many codes for each of k give a first threshold; more cost more than they save.
+# Codes for each of k that give a first threshold; more cost more than they save.
 SEEDS, MIN_SEEDS = 8, 256
 
 
@@ -295,7 +295,7 @@ def nearest_to_few(words, live, n_planes, work, found, distances, positions):
 
 
 @inner_kernel
-def _note(words, first, bits, queries, q, counts, found, size):
+def _note(words, first, bits, queries, q, counts, keys, size):
     """Append the codes behind `first`, one for each bit set; return the new size."""
     while bits:
         position = first + np.int64(trailing_zeros(bits))
@@ -305,20 +305,20 @@ def _note(words, first, bits, queries, q, counts, found, size):
             continue
         counts[q, distance] += 1
         row = q * counts.shape[1] + distance
-        found[size] = (row << POSITION_BITS) | position
+        keys[size] = (row << POSITION_BITS) | position
         size += 1
     return size
 
 
 @kernel
-def within(words, live, queries, work, begin, counts, found):
-    """Write codes within the radius to `found`, from the position `begin` on.
+def within(words, live, queries, work, begin, counts, keys):
+    """Write codes within the radius to `keys`, from the position `begin` on.
 
-    Return where the next call goes on, as `found` may be full, and how many it has:
+    Return where the next call goes on, as `keys` may be full, and how many it has:
     numbers with the query and the distance above, the row of `counts`, and the position
     in the lower bits, in the order of positions for each query.
 
-    counts (n_queries, radius + 1) : int64, advanced; found : int64, with room for a
+    counts (n_queries, radius + 1) : int64, advanced; keys : int64, with room for a
     block of all queries at least.
     """
     size, asked = 0, work.asked
@@ -326,7 +326,7 @@ def within(words, live, queries, work, begin, counts, found):
         _set_threshold(work.bias[q], counts.shape[1])
     find, program, lanes = work.find, work.program, work.hits.shape[1]
     for start in range(begin, len(words), 64 * lanes):
-        if size + 64 * lanes * len(queries) > len(found):
+        if size + 64 * lanes * len(queries) > len(keys):
             return start, size
         n_hits = _find_by_address(find, (words, start, asked, work, program))
         for slot in range(n_hits):
@@ -334,16 +334,16 @@ def within(words, live, queries, work, begin, counts, found):
             for lane in range(lanes):
                 near, first = work.hits[slot, lane], start + 64 * lane
                 near = near and near & live_bits(live, first, len(words))
-                size = _note(words, first, near, queries, q, counts, found, size)
+                size = _note(words, first, near, queries, q, counts, keys, size)
     return len(words), size
 
 
 @kernel
-def within_of_few(words, live, work, begin, counts, found):
+def within_of_few(words, live, work, begin, counts, keys):
     """Search like `within`, code by code, for the queries in `work`."""
     size, too_far, queries = 0, counts.shape[1], work.patterns
     for start in range(begin, len(words), SLAB):
-        if size + SLAB * len(queries) > len(found):
+        if size + SLAB * len(queries) > len(keys):
             return start, size
         stop = min(start + SLAB, len(words))
         for q in range(len(queries)):
@@ -352,15 +352,15 @@ def within_of_few(words, live, work, begin, counts, found):
                 first, near = _next_near(words, first, stop, work, q, too_far)
                 if near:
                     near &= live_bits(live, first, len(words))
-                    size = _note(words, first, near, queries, q, counts, found, size)
+                    size = _note(words, first, near, queries, q, counts, keys, size)
                 first += 64
     return len(words), size
 
 
 @kernel
-def place(found, slots, positions):
+def place(keys, slots, positions):
     """Write positions to the slots of their rows, and advance those."""
-    for hit in found:
-        row = hit >> POSITION_BITS
-        positions[slots[row]] = hit & POSITION
+    for key in keys:
+        row = key >> POSITION_BITS
+        positions[slots[row]] = key & POSITION
         slots[row] += 1

@@ -22,8 +22,8 @@ from skhash.utils.llvm import BYTE, FLOAT, INT32, INT64, has_features, instructi
 MOST = 255  # stands for all larger sums
 _FLOATS = ir.VectorType(FLOAT, 16)
 
-# Each way below adds to so many vectors of sums at a time, its `parts`, that these, the
-# tables and the codes fill the registers.
+# Each way below adds to a few vectors of sums at a time, its `parts`: these, the tables
+# and the codes fill the registers.
 
 
 class _Bytes:
@@ -70,13 +70,13 @@ class _Pairs(_Sixteens):
             code.lshr(values, self.vector([1] * 32)), self.vector([127] * 32)
         )
         # The look-up reads the last four bits; the others choose a table.
-        found = [code.use("llvm.x86.avx2.pshuf.b", table, pairs) for table in tables]
+        entries = [code.use("llvm.x86.avx2.pshuf.b", table, pairs) for table in tables]
         for shift in (2, 1, 0):
             bits = code.shl(values, self.vector([shift] * 32))
             is_second = code.icmp_signed("<", bits, self.vector([0] * 32))
-            ways = zip(found[1::2], found[::2], strict=True)
-            found = [code.select(is_second, *pair) for pair in ways]
-        return found
+            ways = zip(entries[1::2], entries[::2], strict=True)
+            entries = [code.select(is_second, *pair) for pair in ways]
+        return entries
 
 
 class _Nibbles(_Sixteens):
@@ -104,27 +104,27 @@ class _Quarters:
 
     def look_up(self, code, tables, values):
         # Beyond a quarter, the first look-up finds 0, and the others change nothing.
-        found = code.use("llvm.aarch64.neon.tbl4.v16i8", *tables[:4], values)
+        entries = code.use("llvm.aarch64.neon.tbl4.v16i8", *tables[:4], values)
         for first in (4, 8, 12):
             values = code.sub(values, self.vector([64] * 16))
-            own = tables[first : first + 4]
-            found = code.use("llvm.aarch64.neon.tbx4.v16i8", found, *own, values)
-        return [found]
+            part = tables[first : first + 4]
+            entries = code.use("llvm.aarch64.neon.tbx4.v16i8", entries, *part, values)
+        return [entries]
 
 
 def _write_part(code, way, source, tables, limit, out):
-    """Sum up some vectors of codes; return whether one sum is at most `limit`."""
+    """Sum up vectors of codes; return whether a sum is at most `limit`."""
     (source, n_rows), width = source, way.width
     zero = way.vector([0] * width)
     places = [code.variable(zero) for _ in range(way.parts)]
     with code.loop(n_rows) as loop:
         row = code.at(source, code.mul(loop.index, INT64(BLOCK)))
         address = code.at(tables, code.mul(loop.index, INT64(way.entries)))
-        own = way.read_tables(code, address)
+        row_tables = way.read_tables(code, address)
         for part, place in enumerate(places):
             values = code.read(way.vector, row, width * part)
             total = code.load(place)
-            for summand in way.look_up(code, own, values):
+            for summand in way.look_up(code, row_tables, values):
                 total = code.use(f"llvm.uadd.sat.v{width}i8", total, summand)
             code.store(total, place)
     limit, word = code.spread(limit, width), ir.IntType(width)
@@ -139,7 +139,7 @@ def _write_part(code, way, source, tables, limit, out):
 
 @instruction(UniTuple(float32, 2))
 def extremes(code, values: float32[:, ::1], first: int64, count: int64):
-    """Return the least and the largest of some numbers.
+    """Return the least and the largest of `count` numbers.
 
     values : float32, contiguous, of which `count` from `first` on, as if it were flat,
     a multiple of 16; no NaN among them
@@ -148,20 +148,20 @@ def extremes(code, values: float32[:, ::1], first: int64, count: int64):
     places = [code.variable(code.read(_FLOATS, address)) for _ in range(2)]
 
     def update(place, order, others):
-        own = code.load(place)
-        is_beyond = code.fcmp_ordered(order, others, own)
-        code.store(code.select(is_beyond, others, own), place)
+        extreme = code.load(place)
+        is_beyond = code.fcmp_ordered(order, others, extreme)
+        code.store(code.select(is_beyond, others, extreme), place)
 
     with code.loop(code.lshr(count, INT64(4))) as loop:
-        some = code.read(_FLOATS, address, code.shl(loop.index, INT64(6)))
+        numbers = code.read(_FLOATS, address, code.shl(loop.index, INT64(6)))
         for place, order in zip(places, "<>", strict=True):
-            update(place, order, some)
+            update(place, order, numbers)
     for span in (8, 4, 2, 1):
         turned = ir.VectorType(INT32, 16)([(i + span) % 16 for i in range(16)])
         for place, order in zip(places, "<>", strict=True):
-            own = code.load(place)
-            update(place, order, code.shuffle_vector(own, own, turned))
-    return tuple(code.extract_element(code.load(one), INT32(0)) for one in places)
+            extreme = code.load(place)
+            update(place, order, code.shuffle_vector(extreme, extreme, turned))
+    return tuple(code.extract_element(code.load(place), INT32(0)) for place in places)
 
 
 @instruction(void)
@@ -182,11 +182,11 @@ def write_steps(
     """
     source = code.at(values.start, code.shl(first, INT64(2)))
     target = code.at(tables.row(query), first)
-    lowest, times = (code.spread(one, 16) for one in (lowest, times))
+    lowest, times = (code.spread(value, 16) for value in (lowest, times))
     most = _FLOATS([255.0] * 16)
     with code.loop(code.lshr(count, INT64(4))) as loop:
-        some = code.read(_FLOATS, source, code.shl(loop.index, INT64(6)))
-        steps = code.fmul(code.fsub(some, lowest), times)
+        numbers = code.read(_FLOATS, source, code.shl(loop.index, INT64(6)))
+        steps = code.fmul(code.fsub(numbers, lowest), times)
         steps = code.select(code.fcmp_ordered("<", steps, most), steps, most)
         steps = code.fptosi(steps, ir.VectorType(INT32, 16))
         steps = code.trunc(steps, ir.VectorType(BYTE, 16))
@@ -217,8 +217,8 @@ def make_find_low(way):
         for first in range(0, BLOCK, span):
             source = code.at(blocks.row(block), first), tables.shape[1]
             place = code.at(out.start, first // 8)
-            found = _write_part(code, way, source, tables.row(query), limit, place)
-            answer = code.or_(answer, found)
+            is_low = _write_part(code, way, source, tables.row(query), limit, place)
+            answer = code.or_(answer, is_low)
         return answer
 
     return find_low

@@ -50,7 +50,7 @@ def score_lanes(
         )
         addend = code.read(_VECTOR, tables.start, entry)
         code.store(code.fadd(code.load(total), addend), total)
-    factor, term, floor = (code.spread(one, LANES) for one in (factor, term, floor))
+    factor, term, floor = (code.spread(value, LANES) for value in (factor, term, floor))
     score = code.fadd(code.fmul(code.load(total), factor), term)
     is_low = code.fcmp_ordered("<", score, floor)
     score = code.select(is_low, floor, score)

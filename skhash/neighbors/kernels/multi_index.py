@@ -42,8 +42,8 @@ def _found_before(words, position, queries, q, tables, part):
 
 
 @inner_kernel
-def _look_up(words, live, tables, batch, q, radius, found, size):
-    """Append the codes found by one query; return the size, even if `found` is full."""
+def _look_up(words, live, tables, batch, q, radius, keys, size):
+    """Append the codes found by one query; return the size, even if `keys` is full."""
     for part in range(len(tables.firsts)):
         for flip in range(tables.flip_starts[part], tables.flip_starts[part + 1]):
             entry = tables.firsts[part] + (batch.keys[q, part] ^ tables.flips[flip])
@@ -57,29 +57,29 @@ def _look_up(words, live, tables, batch, q, radius, found, size):
                     continue
                 if _found_before(words, position, batch.queries, q, tables, part):
                     continue
-                if size < len(found):
-                    found[size] = (distance << POSITION_BITS) | position
+                if size < len(keys):
+                    keys[size] = (distance << POSITION_BITS) | position
                 size += 1
     return size
 
 
 @kernel
-def find(words, live, tables, batch, radius, most, counts, found):
+def find(words, live, tables, batch, radius, most, counts, keys):
     """Write the `most` nearest of the codes found, query by query, in order.
 
     Return how many queries were answered, and the room that the next one needs if it
-    did not fit into what the others left of `found`.
+    did not fit into what the others left of `keys`.
 
     words (n, n_words) : uint64; live : see `is_live`; counts (n_queries,) : int64,
-    written: the answers of a query; found : int64, written.
+    written: the answers of a query; keys : int64, written.
     """
     size = 0
     for q in range(len(batch.queries)):
         start = size
-        size = _look_up(words, live, tables, batch, q, radius, found, size)
-        if size > len(found):
+        size = _look_up(words, live, tables, batch, q, radius, keys, size)
+        if size > len(keys):
             return q, size - start
-        found[start:size].sort()
+        keys[start:size].sort()
         counts[q] = min(size - start, most)
         size = start + counts[q]
     return len(batch.queries), 0

@@ -48,9 +48,9 @@ def _tables(code):
 def _look_up(code, tables, choice, shuffle):
     """Return the function from nibbles of codes to how many bits differ."""
     if not shuffle:
-        own = code.spread(code.lshr(choice, BYTE(4)), _WIDTH)
+        nibble = code.spread(code.lshr(choice, BYTE(4)), _WIDTH)
         count = f"llvm.ctpop.v{_WIDTH}i8"
-        return lambda nibbles: code.use(count, code.xor(nibbles, own))
+        return lambda nibbles: code.use(count, code.xor(nibbles, nibble))
     table = ir.VectorType(BYTE, 16)
     table = code.read(table, tables, code.zext(choice, INT64))
     repeated = ir.VectorType(INT32, _WIDTH)([*range(16)] * (_WIDTH // 16))
@@ -79,10 +79,10 @@ def unpack(code, blocks: uint8[:, :, ::1], block: int64, nibbles: uint8[:, ::1])
         codes = code.at(source, place)
         target = code.at(nibbles.start, code.mul(place, INT64(2)))
         for part in range(0, BLOCK, _WIDTH):
-            some = code.read(_VECTOR, codes, part)
-            low = code.and_(some, _VECTOR([15] * _WIDTH))
+            values = code.read(_VECTOR, codes, part)
+            low = code.and_(values, _VECTOR([15] * _WIDTH))
             code.write(low, target, part)
-            high = code.lshr(some, _VECTOR([4] * _WIDTH))
+            high = code.lshr(values, _VECTOR([4] * _WIDTH))
             code.write(high, target, BLOCK + part)
 
 
@@ -92,8 +92,8 @@ def _word_distances(code, codes, chosen, shuffle):
     for nibble in range(WORD_NIBBLES):
         look_up = _look_up(code, tables, code.read(BYTE, chosen, nibble), shuffle)
         for part in _PARTS:
-            found = code.read(_VECTOR, codes, BLOCK * nibble + _WIDTH * part)
-            sums[part] = code.add(sums[part], look_up(found))
+            values = code.read(_VECTOR, codes, BLOCK * nibble + _WIDTH * part)
+            sums[part] = code.add(sums[part], look_up(values))
     return sums
 
 

@@ -82,7 +82,7 @@ def _add_planes(
     asked: int64[:, ::1],
     sums: uint64[:, :, ::1],
 ):
-    """Write the sums of some queries, less what they need; return how many.
+    """Write the sums of queries, less what they need; return how many.
 
     Those with sums that are not negative move to the front of `asked`. Of each, `sums`
     has the digits, and at last a bit for each code: whether its sum is not negative.
@@ -153,7 +153,7 @@ def _look_at(index, visits, i, queries):
 
 
 @inlined_kernel
-def _take(index, live, block, queries, slot, found, size):
+def _take(index, live, block, queries, slot, hits, size):
     """Append the codes of a block within reach of a query; return the new size.
 
     A distance is the float64 next to a quotient of counts. As these are below 2^22,
@@ -177,41 +177,41 @@ def _take(index, live, block, queries, slot, found, size):
             union = ones + np.int64(index.counts[place + i]) - common
             distance = (union - common) / max(union, 1)
             if distance <= reach:
-                found.queries[size], found.positions[size] = q, position
-                found.distances[size] = distance
+                hits.queries[size], hits.positions[size] = q, position
+                hits.distances[size] = distance
                 size += 1
     return size
 
 
 @kernel
-def nearest(index, live, visits, queries, found, distances, positions):
+def nearest(index, live, visits, queries, hits, distances, positions):
     """Leave the nearest codes of each query in its heap, in no order.
 
-    visits : int64, the blocks, the likest first; found : room for a block; distances
+    visits : int64, the blocks, the likest first; hits : room for a block; distances
     and positions (n_queries, k) : heaps of codes that come behind all others.
     """
     for i in range(len(visits)):
         for slot in range(_look_at(index, visits, i, queries)):
             q, size = queries.asked[slot, 0], 0
-            size = _take(index, live, visits[i], queries, slot, found, size)
-            own, places = distances[q], positions[q]
+            size = _take(index, live, visits[i], queries, slot, hits, size)
+            heap, places = distances[q], positions[q]
             for hit in range(size):
-                distance, position = found.distances[hit], found.positions[hit]
-                if comes_before(distance, position, own[0], places[0]):
-                    replace_top(own, places, distance, position)
-            queries.reach[q] = min(queries.reach[q], own[0])
+                distance, position = hits.distances[hit], hits.positions[hit]
+                if comes_before(distance, position, heap[0], places[0]):
+                    replace_top(heap, places, distance, position)
+            queries.reach[q] = min(queries.reach[q], heap[0])
 
 
 @kernel
-def within(index, live, visits, queries, begin, found):
-    """Write codes within reach to `found`, from the block ``visits[begin]`` on.
+def within(index, live, visits, queries, begin, hits):
+    """Write codes within reach to `hits`, from the block ``visits[begin]`` on.
 
-    Return where the next call goes on, as `found` may be full, and how many it has.
+    Return where the next call goes on, as `hits` may be full, and how many it has.
     """
     size = 0
     for i in range(begin, len(visits)):
-        if size + BLOCK * len(queries.reach) > len(found.positions):
+        if size + BLOCK * len(queries.reach) > len(hits.positions):
             return i, size
         for slot in range(_look_at(index, visits, i, queries)):
-            size = _take(index, live, visits[i], queries, slot, found, size)
+            size = _take(index, live, visits[i], queries, slot, hits, size)
     return len(visits), size

@@ -44,7 +44,7 @@ def _read_entries(code, kind, line, place):
 
 
 def _make_multiply(n_queries, n_vectors):
-    """Build the function that multiplies some queries by the entries of a block.
+    """Build the function that multiplies queries by the entries of a block.
 
     n_vectors : how many vectors of entries to multiply at a time
     """
@@ -71,14 +71,14 @@ def _make_multiply(n_queries, n_vectors):
                 place = code.mul(loop.index, features.strides[1])
                 line = code.at(features.row(block), place)
                 offset = code.shl(loop.index, INT64(2))
-                own = [
+                vectors = [
                     _read_entries(code, features.item, line, start + _WIDTH * i)
                     for i in range(n_vectors)
                 ]
                 for row, sums in zip(rows, places, strict=True):
                     value = code.read(FLOAT, queries.row(row), offset)
                     value = code.spread(value, _WIDTH)
-                    for place, entries in zip(sums, own, strict=True):
+                    for place, entries in zip(sums, vectors, strict=True):
                         total = code.use(name, value, entries, code.load(place))
                         code.store(total, place)
             for row, sums in zip(rows, places, strict=True):
@@ -145,8 +145,8 @@ def write_tables(X, source, tables):
             queries[q, i] = X[q, i]
     scales = np.empty(len(source.features), dtype=np.float32)
     for block in range(len(scales)):
-        own = source.scales[block] if len(source.scales) else np.float32(1)
-        scales[block] = source.times * own
+        scale = source.scales[block] if len(source.scales) else np.float32(1)
+        scales[block] = source.times * scale
     _multiply(queries, source.features, scales, tables)
     for q in range(len(X)):
         most, start = abs(starts[q]), np.float32(starts[q])

@@ -168,7 +168,7 @@ def _place(last, batch, q, n):
 
 @inner_kernel
 def _radius(counts, n_codes):
-    """Return the radius that holds so many codes."""
+    """Return the radius that holds `n_codes` codes."""
     n, radius = counts[0], 0
     while n < n_codes and radius < MOST - 1:
         radius += 1
@@ -266,7 +266,7 @@ def nearest(index, whole, rings, live, n_first, query_blocks, batch):
 
 @inner_kernel
 def _choose_blocks(rings, start, stop, batch, reach, place):
-    """Write the blocks, of some, that one query needs; return how many."""
+    """Write which of the blocks a query needs; return how many."""
     n = 0
     for block in range(start, stop):
         owner = rings.owners[block]
@@ -308,7 +308,7 @@ def _compare_one_with_centers(index, batch, q):
 
 @kernel
 def nearest_to_few(index, whole, rings, live, n_first, part, batch):
-    """Search like `nearest`, query by query, for codes in some of the blocks.
+    """Search like `nearest`, query by query, for codes in part of the blocks.
 
     part : the first block, and where they end.
     """
@@ -331,7 +331,7 @@ def nearest_to_few(index, whole, rings, live, n_first, part, batch):
 
 
 @inlined_kernel
-def _note_hits(index, block, live, batch, q, radius, found, size):
+def _note_hits(index, block, live, batch, q, radius, keys, size):
     """Append the codes of a block within the radius; return the new size."""
     start, stop = index.starts[block], index.starts[block + 1]
     for half in range(2):
@@ -344,18 +344,18 @@ def _note_hits(index, block, live, batch, q, radius, found, size):
             position = np.int64(index.positions[start + i])
             if is_live(live, position):
                 row = q * (radius + 1) + np.int64(batch.out[0, i])
-                found[size] = (row << POSITION_BITS) | position
+                keys[size] = (row << POSITION_BITS) | position
                 size += 1
     return size
 
 
 @kernel
-def within(index, rings, live, radius, query_blocks, begin, batch, found):
-    """Write codes within the radius to `found`, from the block `begin` on.
+def within(index, rings, live, radius, query_blocks, begin, batch, keys):
+    """Write codes within the radius to `keys`, from the block `begin` on.
 
-    Return where the next call goes on, as `found` may be full, and how many it has, in
+    Return where the next call goes on, as `keys` may be full, and how many it has, in
     no order: numbers as of `brute.within`. `batch` is that of the call before, and its
-    `reach` the radius; found : int64, with room for a block of all queries at least.
+    `reach` the radius; keys : int64, with room for a block of all queries at least.
     """
     if begin == 0:
         _compare_with_centers(index, query_blocks, batch)
@@ -363,7 +363,7 @@ def within(index, rings, live, radius, query_blocks, begin, batch, found):
     for cluster in range(rings.owners[begin], len(index.sizes)):
         begin = max(begin, index.clusters[cluster])
         for block in range(begin, index.clusters[cluster + 1]):
-            if size + BLOCK * len(batch.queries) > len(found):
+            if size + BLOCK * len(batch.queries) > len(keys):
                 return block, size
             n_chosen = _choose_queries(rings, cluster, block, batch, batch.reach)
             if not n_chosen:
@@ -371,25 +371,25 @@ def within(index, rings, live, radius, query_blocks, begin, batch, found):
             unpack(index.blocks, block, batch.nibbles)
             for q in batch.chosen[:n_chosen]:
                 if near(batch.nibbles, batch.choices, q, most, batch.out, 0):
-                    size = _note_hits(index, block, live, batch, q, radius, found, size)
+                    size = _note_hits(index, block, live, batch, q, radius, keys, size)
     return len(index.blocks), size
 
 
 @kernel
-def within_of_one(index, rings, live, radius, part, q, batch, found):
-    """Search like `within`, for one query, and for codes in some of the blocks.
+def within_of_one(index, rings, live, radius, part, q, batch, keys):
+    """Search like `within`, for one query, and for codes in part of the blocks.
 
     part : the first block, and where they end.
     """
     _compare_one_with_centers(index, batch, q)
     size = 0
     for start in range(part[0], part[1], SPAN):
-        if size + SPAN * BLOCK > len(found):
+        if size + SPAN * BLOCK > len(keys):
             return start, size
         stop = min(start + SPAN, part[1])
         n_chosen = _choose_blocks(rings, start, stop, batch, radius, MOST)
         for i in range(n_chosen):
             if _is_near(index.blocks, batch, i, n_chosen, q, radius):
                 block = batch.chosen[i]
-                size = _note_hits(index, block, live, batch, q, radius, found, size)
+                size = _note_hits(index, block, live, batch, q, radius, keys, size)
     return part[1], size

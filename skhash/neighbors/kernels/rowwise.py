@@ -27,10 +27,10 @@ def _near_lane(code, lane, pattern, threshold, n_words):
     """Return a bit for each of 64 codes: whether it is nearer."""
     near = INT64(0)
     for start in range(0, LANE, VECTOR_WORDS):
-        some = code.at(lane, 8 * n_words * start)
+        codes = code.at(lane, 8 * n_words * start)
         for line in range(0, _VECTOR_BYTES * n_words, LINE):
-            code.fetch(some, AHEAD + line)
-        distances = _some_distances(code, some, pattern, n_words)
+            code.fetch(codes, AHEAD + line)
+        distances = _some_distances(code, codes, pattern, n_words)
         nearer = code.icmp_signed("<", distances, threshold)
         bits = code.zext(code.bitcast(nearer, ir.IntType(VECTOR_WORDS)), INT64)
         near = code.or_(near, code.shl(bits, INT64(start)))
@@ -44,8 +44,8 @@ def _some_distances(code, codes, pattern, n_words):
 
     def count(i, part):
         words = code.read(_VECTOR, codes, _VECTOR_BYTES * (n_parts * i + part))
-        own = code.read(_VECTOR, pattern, _VECTOR_BYTES * part)
-        return code.use(f"llvm.ctpop.v{VECTOR_WORDS}i64", code.xor(words, own))
+        query_words = code.read(_VECTOR, pattern, _VECTOR_BYTES * part)
+        return code.use(f"llvm.ctpop.v{VECTOR_WORDS}i64", code.xor(words, query_words))
 
     def shuffle(a, b, order):
         return code.shuffle_vector(a, b, ir.VectorType(INT32, len(order))(order))
@@ -53,8 +53,8 @@ def _some_distances(code, codes, pattern, n_words):
     sums, owners = [], []  # counts, and to which code each belongs
     for i in range(VECTOR_WORDS // n_inside):
         sums.append(reduce(code.add, [count(i, part) for part in range(n_parts)]))
-        own = np.repeat(i * n_inside + np.arange(n_inside), n_words)
-        owners.append(own[:VECTOR_WORDS])
+        owner = np.repeat(i * n_inside + np.arange(n_inside), n_words)
+        owners.append(owner[:VECTOR_WORDS])
     halves = _NEIGHBORS
     while len(sums) > 1:
         pairs = list(zip(sums[::2], sums[1::2], strict=True))
@@ -96,7 +96,7 @@ def next_near(
     nearer. Where none is, that is the end, and 0. Of codes that have other than 1, 2, 4
     or 8 words, none is looked at.
     """
-    end, found = (code.variable(INT64(0)) for _ in range(2))
+    end, hits = (code.variable(INT64(0)) for _ in range(2))
     thresholds = code.spread(threshold, VECTOR_WORDS)
 
     def look(n_words):
@@ -108,7 +108,7 @@ def next_near(
             is_near = code.icmp_unsigned("!=", near, INT64(0))
             with code.if_then(is_near, likely=False):
                 code.store(loop.index, end)
-                code.store(near, found)
+                code.store(near, hits)
                 loop.do_break()
 
     programs = [
@@ -117,4 +117,4 @@ def next_near(
     ]
     code.choose([*programs, (None, lambda: None)])
     skipped = code.mul(code.load(end), INT64(LANE))
-    return code.add(first, skipped), code.load(found)
+    return code.add(first, skipped), code.load(hits)

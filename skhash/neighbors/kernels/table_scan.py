@@ -51,7 +51,7 @@ Codes = namedtuple("Codes", "blocks n n_bytes law last least most has_zeros")
 # the second, and so on; items (n_lists, 2) : float32, terms and factors; starts
 # (n_blocks + 1,) : int64, where those of a block begin.
 Lists = namedtuple("Lists", "other values items starts")
-# Memory to work in, for some queries: bounds (n_rows, 256) and fewer (n_rows,
+# Memory to work in, for a chunk of queries: bounds (n_rows, 256) and fewer (n_rows,
 # n_entries) : float32; lowest (2 * n_rows,) : float32; tables : the steps; scales
 # (queries, 4) : float64, the least sum, what makes steps of a score, the error of a
 # total, and the score that the tables are for; found (8,) : uint64.
@@ -60,10 +60,10 @@ Work = namedtuple("Work", "bounds fewer lowest tables scales found")
 _ZERO, _SIXTEEN = np.float32(0), np.float32(16)
 # Codes of a sampled block, from which a query learns how far its neighbours may be.
 SAMPLED_CODES = 64
-# After so many blocks, and each time after this many times as many, steps are made
-# finer, as neighbours have been found.
+# The blocks after which steps are made finer, as neighbours have been found, and by
+# what this number grows each time.
 FIRST_STAGE, NEXT_STAGE = 4, 4
-# So many blocks ahead, codes are fetched.
+# How many blocks ahead codes are fetched.
 AHEAD = 2
 # Numbers of steps are made so much smaller, which is more than rounding adds.
 _SHY = 1 - 2.0**-20
@@ -84,14 +84,14 @@ def least_by_block(lists, tables, scores):
     """
     first, other = tables[0], tables[lists.other]
     values, items, starts = lists.values, lists.items, lists.starts
-    own = np.empty(len(items), dtype=np.float32)
-    for i in range(len(own)):  # apart from the next loop, in vectors
+    list_scores = np.empty(len(items), dtype=np.float32)
+    for i in range(len(list_scores)):  # apart from the next loop, in vectors
         total = first[values[0, i]] + other[values[1, i]]
-        own[i] = items[i, 1] * total + items[i, 0]
+        list_scores[i] = items[i, 1] * total + items[i, 0]
     for block in range(len(scores)):
-        least = own[starts[block]]
+        least = list_scores[starts[block]]
         for i in range(starts[block] + 1, starts[block + 1]):
-            least = min(least, own[i])
+            least = min(least, list_scores[i])
         scores[block] = least
 
 
@@ -184,9 +184,9 @@ def _halve(bounds, halves):
                 halves[row, 16 * other + half] = np.inf
             for value in range(256):
                 high, low = value >> 4, 16 + (value & 15)
-                own, by = (low, high) if other else (high, low)
+                target, by = (low, high) if other else (high, low)
                 rest = bounds[row, value] - halves[row, by]
-                halves[row, own] = min(halves[row, own], rest)
+                halves[row, target] = min(halves[row, target], rest)
 
 
 @inner_kernel
@@ -297,14 +297,14 @@ def _first_limit(codes, live, query, step, few):
 
 
 @inlined_kernel
-def _list_found(found, block, n, live, places):
+def _list_found(masks, block, n, live, places):
     """Write the codes of a block that were found; return how many.
 
     places : int64 (512,)
     """
     n_found = 0
-    for word in range(len(found)):
-        bits = found[word]
+    for word in range(len(masks)):
+        bits = masks[word]
         while bits:
             position = block * BLOCK + 64 * word + np.int64(trailing_zeros(bits))
             bits &= bits - ONE
@@ -316,7 +316,7 @@ def _list_found(found, block, n, live, places):
 
 @inlined_kernel
 def _take(codes, query, places, order, most, heap):
-    """Put codes at some places into the heap of the nearest; return whether any was.
+    """Put the codes at `places` into the heap of the nearest; return whether any was.
 
     order, most : see `nearest`
     """
@@ -370,9 +370,9 @@ def nearest(codes, live, queries, layout, sample, steps, scores, positions):
                 ):
                     continue
                 n_found = _list_found(work.found, block, codes.n, live, places)
-                query, found = queries[q], places[:n_found]
+                query, hits = queries[q], places[:n_found]
                 heap = scores[q], positions[q]
-                changed = _take(codes, query, found, order, mosts[q], heap)
+                changed = _take(codes, query, hits, order, mosts[q], heap)
                 most = min(mosts[q], scores[q, 0])
                 if changed and most < np.inf:
                     reach = _reach(codes, most, work.scales[q])
@@ -389,7 +389,7 @@ def _longer(array):
 
 @kernel
 def within(codes, live, queries, span, radius, steps):
-    """Return the codes of some blocks with scores of at most `radius`, by position.
+    """Return the codes of blocks with scores of at most `radius`, by position.
 
     span : the first block to search, and the one behind the last; radius : float32
 

@@ -40,7 +40,7 @@ from skhash.utils.chunks import row_chunks
 BLOCK_BYTES = 2**30
 # Whole numbers up to this are exact in half precision.
 HALF_EXACT = 2048
-# Codes stay on the device if they fill at most this share of its free memory, or so
+# Codes stay on the device if they fill at most this share of its free memory, or this
 # many bytes where torch does not tell what is free.
 KEPT_SHARE, KEPT_BYTES = 0.5, 2**30
 # Groups are at least so large, which keeps rows of products aligned for the device.
@@ -56,9 +56,8 @@ def find(what, store, selected, queries, reach, device):
         positions = np.flatnonzero(selected.live)
     # "cuda" is the device that is current, but the codes stay on one.
     device = torch.empty(0, device=device).device
-    some = DeviceSearch(_kept(store, device), device, positions)
-    found = getattr(some, what)(queries, Question(what, reach))
-    return as_lists(found, positions)
+    search = DeviceSearch(_kept(store, device), device, positions)
+    return as_lists(Question(what, reach).ask(search, queries), positions)
 
 
 class DeviceSearch:
@@ -84,28 +83,28 @@ class DeviceSearch:
         """Find the nearest codes; see `Algorithm.nearest`. Queries are packed."""
         k = question.reach
         distances = np.empty((len(queries), k), dtype=np.int32)
-        found = np.empty((len(queries), k), dtype=np.int64)
+        positions = np.empty((len(queries), k), dtype=np.int64)
         query_bytes = self.n_bits // 8 + 8 * k
         for part in row_chunks(len(queries), query_bytes, self.budget // 8):
             last = torch.iinfo(torch.int64).max
             best = torch.full((part.stop - part.start, k), last, device=self.device)
-            for start, some, products in self._tiles(queries[part], k):
+            for start, chunk, products in self._tiles(queries[part], k):
                 n_columns = products[0].numel()
                 keys = _nearest_in(products, k, self.n_bits).long()
                 keys = keys // n_columns * self.n + keys % n_columns + start
-                keys = torch.cat([best[some], keys], dim=1)
-                best[some] = keys.sort(dim=1).values[:, :k]
+                keys = torch.cat([best[chunk], keys], dim=1)
+                best[chunk] = keys.sort(dim=1).values[:, :k]
                 del products  # before the next are made
-            distances[part], found[part] = np.divmod(best.cpu().numpy(), self.n)
-        return distances, found
+            distances[part], positions[part] = np.divmod(best.cpu().numpy(), self.n)
+        return distances, positions
 
     def within(self, queries, question):
         """Find all codes within the radius; see `Algorithm.within`."""
         least = self.n_bits - 2 * min(question.reach, self.n_bits)
         hits = [np.empty((3, 0), dtype=np.int64)]
         for part in row_chunks(len(queries), self.n_bits // 8, self.budget // 8):
-            for start, some, products in self._tiles(queries[part], GROUPS_WITHIN):
-                first = np.array([[part.start + some.start], [0], [start]])
+            for start, chunk, products in self._tiles(queries[part], GROUPS_WITHIN):
+                first = np.array([[part.start + chunk.start], [0], [start]])
                 for hit in self._near(products, least):
                     hits.append(hit.cpu().numpy())
                     hits[-1] += first
@@ -118,9 +117,9 @@ class DeviceSearch:
         size = products.shape[2]
         query, group = torch.nonzero(products.amax(2) >= least, as_tuple=True)
         for few in row_chunks(len(query), 128 * size, self.budget // 8):
-            some = products[query[few], group[few]]
-            row, offset = torch.nonzero(some >= least, as_tuple=True)
-            distance = (self.n_bits - some[row, offset].long()) // 2
+            chosen = products[query[few], group[few]]
+            row, offset = torch.nonzero(chosen >= least, as_tuple=True)
+            distance = (self.n_bits - chosen[row, offset].long()) // 2
             position = group[few][row] * size + offset
             yield torch.stack([query[few][row], distance, position])
 
@@ -134,9 +133,9 @@ class DeviceSearch:
         ------
         start : int
             The first code.
-        some : slice
+        chunk : slice
             The queries.
-        products : tensor of shape (n_some, n_groups, size)
+        products : tensor of shape (n_queries, n_groups, size)
             The last codes of the last block may be none; these are further away than
             any.
         """
@@ -160,12 +159,12 @@ class DeviceSearch:
             n_columns, n_looked_into = len(block), min(n_groups * size, len(block))
             bytes_per_query = bytes_per_code + dtype.itemsize * n_columns
             bytes_per_query += 16 * (n_columns // size + n_looked_into) + 96 * n_groups
-            for some in row_chunks(len(queries), bytes_per_query, self.budget // 2):
+            for chunk in row_chunks(len(queries), bytes_per_query, self.budget // 2):
                 # Automatic mixed precision would use bfloat16, which rounds sums.
                 with torch.autocast(self.device.type, enabled=False):
-                    products = _unpack(queries[some], signs) @ code_signs
+                    products = _unpack(queries[chunk], signs) @ code_signs
                 products[:, n_columns - missing :] = -n_bits - 2
-                yield rows.start, some, products.unflatten(1, (-1, size))
+                yield rows.start, chunk, products.unflatten(1, (-1, size))
                 del products
             del code_signs
 

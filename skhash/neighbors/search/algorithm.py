@@ -32,6 +32,11 @@ class Question(NamedTuple):
     left: float = 1.0
     radii: tuple = ()
 
+    def ask(self, algorithm, queries):
+        """Return the answer of an algorithm; see `Algorithm`."""
+        search = algorithm.nearest if self.what == "nearest" else algorithm.within
+        return search(queries, self)
+
 
 class Algorithm:
     """An exact way to search codes. All have the same answers.
@@ -97,19 +102,19 @@ class Algorithm:
         raise NotImplementedError
 
 
-def as_lists(found, positions=None):
+def as_lists(answer, positions=None):
     """Split the results of a radius search into a list of arrays, one a query.
 
     positions : ndarray of int64, default=None
         The positions of the codes that were searched.
     """
-    distances, found, *counts = found
-    found = found if positions is None else positions[found]
+    distances, indices, *counts = answer
+    indices = indices if positions is None else positions[indices]
     if not counts:
-        return distances, found
+        return distances, indices
     # np.split would be slower than many a search.
     queries = [slice(*ends) for ends in pairwise([0, *np.cumsum(counts[0]).tolist()])]
-    return [distances[rows] for rows in queries], [found[rows] for rows in queries]
+    return [distances[rows] for rows in queries], [indices[rows] for rows in queries]
 
 
 def by_query(owners, positions, scores, n_queries):

@@ -145,7 +145,7 @@ def to_distances(scores, metric):
     float64, so the order is the same.
     """
     if isinstance(scores, list):
-        return [to_distances(some, metric) for some in scores]
+        return [to_distances(part, metric) for part in scores]
     scores = scores.astype(np.float64)
     return np.sqrt(scores, out=scores) if metric == "euclidean" else scores
 
@@ -197,11 +197,11 @@ class CodeScorer:
     def score_all(self, queries):
         """Return scores (n_queries, n_codes)."""
         scores = np.empty((queries.shape[0], len(self)), dtype=np.float32)
-        self._run("score_all", queries, scores)
+        self._run(_kernels.score_all, queries, scores)
         return self._corrected(scores, queries)
 
     def among(self, positions):
-        """Return the scorer of the codes at some positions alone."""
+        """Return the scorer of the codes at these positions alone."""
         return CodeScorer(self.decoder, self.codes[positions], self.n_jobs)
 
     def nearest(self, queries, k, live=None):
@@ -212,17 +212,17 @@ class CodeScorer:
         """
         scan = self._scan()
         if scan is not None:
-            scores, found = scan.nearest(self, queries, k, live)
-            return self._corrected(scores, queries), found
+            scores, positions = scan.nearest(self, queries, k, live)
+            return self._corrected(scores, queries), positions
         if live is not None:
             places = live.nonzero()[0]
-            scores, found = self.among(places).nearest(queries, k)
-            return scores, places[found]
+            scores, indices = self.among(places).nearest(queries, k)
+            return scores, places[indices]
         scores = np.full((queries.shape[0], k), np.inf, dtype=np.float32)
         positions = np.zeros((queries.shape[0], k), dtype=np.int64)
-        self._run("nearest", queries, scores, positions)
-        scores, found = smallest(scores, positions, k)
-        return self._corrected(scores, queries), found
+        self._run(_kernels.nearest, queries, scores, positions)
+        scores, positions = smallest(scores, positions, k)
+        return self._corrected(scores, queries), positions
 
     def within(self, queries, radius, live=None):
         """Return scores and positions within a radius by query, and counts."""
@@ -235,9 +235,9 @@ class CodeScorer:
     def _within(self, queries, radius, live):
         """Return what `within` does, by the scores of all."""
         places = np.arange(len(self)) if live is None else live.nonzero()[0]
-        some, parts = self if live is None else self.among(places), []
+        scorer, parts = self if live is None else self.among(places), []
         for rows in row_chunks(queries.shape[0], 48 * len(places)):
-            scores = some.score_all(queries[rows])
+            scores = scorer.score_all(queries[rows])
             parts.append(within(scores, np.broadcast_to(places, scores.shape), radius))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
@@ -275,7 +275,7 @@ class CodeScorer:
                 np.empty((2, _kernels.LANES), dtype=np.float32),
             )
             slices = [array[rows] for array in arrays]
-            getattr(_kernels, kernel)(tables, codes, work, *slices)
+            kernel(tables, codes, work, *slices)
 
         work = n_queries * len(self) * n_bytes
         threads = threads_for(work, MIN_THREAD_WORK, self.n_jobs)
@@ -286,6 +286,5 @@ class CodeScorer:
 
 def within(scores, positions, radius):
     """Return scores and positions within a radius by query, and counts."""
-    owners, places = np.nonzero(scores <= radius)
-    found = positions[owners, places], scores[owners, places]
-    return by_query(owners, *found, len(scores))
+    near = np.nonzero(scores <= radius)
+    return by_query(near[0], positions[near], scores[near], len(scores))

@@ -1,5 +1,7 @@
 """Exact search by comparing queries with all codes."""
 
+from functools import partial
+
 import numpy as np
 
 from skhash.neighbors.kernels import brute as kernels
@@ -27,7 +29,7 @@ MIN_ROOM = 256
 # Least pairs of words per thread for few queries: a thread may need .3 ms to wake, in
 # which a core reads 10 MB.
 MIN_FEW_WORK = 2**22
-# Up to so many neighbours, buffers are kept for the next search.
+# The most neighbours for which buffers are kept for the next search.
 MAX_KEPT = 1024
 
 
@@ -49,8 +51,8 @@ class Brute(Algorithm):
             chunk = queries[rows]
             work = _block_work(self.n_planes, chunk)
             found = _found_room(len(chunk), words, k)
-            task = words, live, chunk, self.n_planes, work, found
-            kernels.nearest(*task, distances[rows], positions[rows])
+            answers = distances[rows], positions[rows]
+            kernels.nearest(words, live, chunk, self.n_planes, work, found, *answers)
 
         bytes_per_query = sum(part.nbytes for part in _found_room(1, words, k))
         run(search_chunk, words, queries, question.n_jobs, bytes_per_query)
@@ -64,8 +66,10 @@ class Brute(Algorithm):
         distances, positions = _answers(len(queries), k)
         room = self._room(shape)
         room.patterns[:] = queries[:, None]
-        task = self.words, live_codes(question.live), self.n_planes
-        kernels.nearest_to_few(*task, room.work, room.found, distances, positions)
+        live = live_codes(question.live)
+        kernels.nearest_to_few(
+            self.words, live, self.n_planes, room.work, room.found, distances, positions
+        )
         if k <= MAX_KEPT:
             self._rooms.append(room)
         return distances, positions
@@ -86,8 +90,8 @@ class Brute(Algorithm):
         live, radius = live_codes(question.live), question.reach
 
         def search(rows):
-            counts, found = self._count(words, live, queries[rows], radius)
-            return _levels(counts), found, counts.sum(axis=1)
+            counts, positions = self._count(words, live, queries[rows], radius)
+            return _levels(counts), positions, counts.sum(axis=1)
 
         bytes_per_query = 40 * (radius + 1)
         chunks = run(search, words, queries, question.n_jobs, bytes_per_query)
@@ -115,10 +119,10 @@ class Brute(Algorithm):
         def search(chunk):
             start, stop = rows.start + chunk.start, rows.start + chunk.stop
             others, queries = words[start:], words[start:stop]
-            counts, found = self._count(others, everywhere, queries, radius)
+            counts, positions = self._count(others, everywhere, queries, radius)
             first = np.repeat(np.arange(len(queries)), counts.sum(axis=1))
-            behind = found > first
-            pairs = np.stack([first[behind], found[behind]], axis=1) + start
+            behind = positions > first
+            pairs = np.stack([first[behind], positions[behind]], axis=1) + start
             return _levels(counts)[behind], pairs
 
         others, queries = words[rows.start :], words[rows]
@@ -139,8 +143,8 @@ class Brute(Algorithm):
             nearest = question.what == "nearest"
             reach = min(question.reach, n_live) if nearest else question.reach
             asked = Question(question.what, reach, n_jobs=1, live=live)
-            some = Brute(self.words[rows], self.n_planes)
-            distances, positions, *counts = getattr(some, question.what)(queries, asked)
+            part = Brute(self.words[rows], self.n_planes)
+            distances, positions, *counts = asked.ask(part, queries)
             return distances, positions + rows.start, *counts
 
         n = len(self.words)
@@ -151,21 +155,21 @@ class Brute(Algorithm):
     def _count(self, words, live, queries, radius):
         """Return the counts by (query, distance), and the positions in that order."""
         if len(queries) < FEW_QUERIES:
-            room = _FewRoom((*queries.shape, 0), words)
-            room.patterns[:] = queries[:, None]
-            search, task = kernels.within_of_few, (room.work,)
+            buffers = _FewRoom((*queries.shape, 0), words)
+            buffers.patterns[:] = queries[:, None]
+            search = partial(kernels.within_of_few, words, live, buffers.work)
         else:
             work = _block_work(self.n_planes, queries)
-            search, task = kernels.within, (queries, work)
+            search = partial(kernels.within, words, live, queries, work)
         counts = np.zeros((len(queries), radius + 1), dtype=np.int64)
-        hits, found, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
+        room, parts, start = np.empty(WITHIN_ROOM, dtype=np.int64), [], 0
         while start < len(words):
-            start, size = search(words, live, *task, start, counts, hits)
-            found.append(hits[:size].copy())
+            start, size = search(start, counts, room)
+            parts.append(room[:size].copy())
         slots = np.cumsum(counts) - counts.ravel()
         positions = np.empty(counts.sum(), dtype=np.int64)
-        for some in found:
-            kernels.place(some, slots, positions)
+        for keys in parts:
+            kernels.place(keys, slots, positions)
         return counts, positions
 
 

@@ -23,7 +23,7 @@ def run(search, words, queries, n_jobs, bytes_per_query, max_chunk=None):
 
 
 def threads_for_pairs(n_pairs, n_jobs):
-    """Return how many threads to use to compare so many pairs of words."""
+    """Return how many threads to use to compare `n_pairs` pairs of words."""
     return threads_for(n_pairs, MIN_THREAD_WORK, n_jobs)
 
 

@@ -2,9 +2,9 @@
 
 A code is cut into m parts of its bits. If two codes differ by r bits in all, they
 differ by r // m bits or fewer in some part, so it is enough to look up, for each part,
-the codes that differ from the query there by at most so many (Norouzi, Punjani and
-Fleet, 2012). Codes found are then compared whole. The answer is exact; only the time
-depends on the data.
+the codes that differ from the query there by at most r // m bits (Norouzi, Punjani
+and Fleet, 2012). Codes found are then compared whole. The answer is exact; only the
+time depends on the data.
 """
 
 from functools import lru_cache
@@ -122,15 +122,15 @@ class MultiIndex(Algorithm):
         for radius in question.radii:
             if not len(rest):
                 break
-            near, found, counts = self.find(
+            near, places, counts = self.find(
                 queries[rest], radius, k, question.n_jobs, question.live
             )
-            # So many are within the radius, so none beyond it is nearer.
+            # With k codes within the radius, none beyond it is nearer.
             proven = counts == k
             starts = (np.cumsum(counts) - counts)[proven]
             slots = starts[:, None] + np.arange(k)
             distances[rest[proven]] = near[slots]
-            positions[rest[proven]] = found[slots]
+            positions[rest[proven]] = places[slots]
             rest = rest[~proven]
         return distances, positions, rest
 
@@ -164,23 +164,23 @@ class MultiIndex(Algorithm):
         def search(rows):
             keys = [_keys(queries[rows], self.n_planes, part) for part in self.parts]
             batch = queries[rows], np.stack(keys, axis=1), floors[rows]
-            room, found, start = np.empty(ROOM, dtype=np.int64), [], 0
+            room, answers, start = np.empty(ROOM, dtype=np.int64), [], 0
             while start < rows.stop - rows.start:
-                own = counts[rows.start + start : rows.stop]
+                n_found = counts[rows.start + start : rows.stop]
                 left = kernels.Batch(*(part[start:] for part in batch))
                 answered, missing = kernels.find(
-                    words, live, tables, left, radius, most, own, room
+                    words, live, tables, left, radius, most, n_found, room
                 )
-                found.append(room[: own[:answered].sum()].copy())
+                answers.append(room[: n_found[:answered].sum()].copy())
                 start += answered
                 if missing > len(room):
                     room = np.empty(missing, dtype=np.int64)
-            return np.concatenate(found)
+            return np.concatenate(answers)
 
         cost = len(queries) * self.look_up_cost(radius)
         threads = threads_for(cost, MIN_THREAD_COST, n_jobs)
-        found = np.concatenate(map_chunks(search, len(queries), CHUNK, threads))
-        return (found >> POSITION_BITS).astype(np.int32), found & POSITION, counts
+        keys = np.concatenate(map_chunks(search, len(queries), CHUNK, threads))
+        return (keys >> POSITION_BITS).astype(np.int32), keys & POSITION, counts
 
     def _tables(self, radius):
         """Return the tables, and the look-ups in them, for kernels."""

@@ -33,7 +33,7 @@ def find(what, store, selected, queries, reach, n_jobs):
         live[selected.positions] = True
     search = store.codes_key.once("planes", lambda: PlaneSearch(planes))
     question = Question(what, reach, n_jobs, live)
-    return as_lists(getattr(search, what)(packed_to_words(queries), question))
+    return as_lists(question.ask(search, packed_to_words(queries)))
 
 
 class PlaneSearch:
@@ -62,9 +62,9 @@ class PlaneSearch:
             return np.empty((len(queries), 0)), np.empty((len(queries), 0), np.int64)
 
         def find(asked, visits, k):
-            shape, found = (len(asked.reach), k), _room(BLOCK)
+            shape, room = (len(asked.reach), k), _room(BLOCK)
             heaps = np.full(shape, np.inf), np.full(shape, len(self.index.counts))
-            kernels.nearest(self.index, live, visits, asked, found, *heaps)
+            kernels.nearest(self.index, live, visits, asked, room, *heaps)
             return heaps
 
         def search(asked, visits):
@@ -76,8 +76,8 @@ class PlaneSearch:
             if len(rest):  # whose last neighbours are farther away
                 farther = np.full(len(rest), np.inf)
                 rest_asked = asked._replace(rows=asked.rows[rest], reach=farther)
-                for own, other in zip(heaps, find(rest_asked, visits, k), strict=True):
-                    own[rest] = other
+                for heap, other in zip(heaps, find(rest_asked, visits, k), strict=True):
+                    heap[rest] = other
             return smallest(*heaps, k)
 
         return self._map(search, queries, np.inf, question.n_jobs, 16 * k)
@@ -87,11 +87,12 @@ class PlaneSearch:
         live = live_codes(question.live)
 
         def search(asked, visits):
-            found, start, parts = _room(ROOM + BLOCK * len(asked.reach)), 0, [_room(0)]
+            room, start, parts = _room(ROOM + BLOCK * len(asked.reach)), 0, [_room(0)]
             while start < len(visits):
-                task = self.index, live, visits, asked, start, found
-                start, size = kernels.within(*task)
-                parts.append([part[:size].copy() for part in found])
+                start, size = kernels.within(
+                    self.index, live, visits, asked, start, room
+                )
+                parts.append([part[:size].copy() for part in room])
             owners, distances, positions = map(np.concatenate, zip(*parts, strict=True))
             return by_query(owners, positions, distances, len(asked.reach))
 

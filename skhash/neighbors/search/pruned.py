@@ -34,8 +34,8 @@ CHUNK, FEW_QUERIES = 1024, 16
 FIRST_CODES, FIRST_CODES_EACH = 8192, 128
 # Comparing a code with a center, while clusters are made.
 CENTER_COST = 6.0
-# More centers than this stand in groups, of which so many are looked through for each
-# code, for so many codes at a time.
+# More centers than this stand in groups; how many groups are looked through for each
+# code, and for how many codes at a time.
 MAX_COMPARED, PROBED, ASSIGNED = 2**12, 32, 2**18
 # Codes within a radius that a thread finds at a time, besides those of a block.
 ROOM = 2**16
@@ -65,7 +65,7 @@ class Clusters(Algorithm):
         return CENTER_COST * (n if n <= MAX_COMPARED else (PROBED + 1) * n**0.5)
 
     def bytes_to_make(self):
-        # The codes in blocks, and some numbers a code.
+        # The codes in blocks, and a few numbers a code.
         return self.words.nbytes + 32 * len(self.words)
 
     def make(self, n_jobs=None):
@@ -110,14 +110,16 @@ class Clusters(Algorithm):
     def nearest(self, queries, question):
         queries, k = read_only(queries), question.reach
         n_first = max(FIRST_CODES, FIRST_CODES_EACH * k)
-        task = self.index, self.whole, self.rings, live_codes(question.live), n_first
+        index, whole, rings = self.index, self.whole, self.rings
+        live = live_codes(question.live)
 
         def find(rows, batch, blocks):
-            kernels.nearest(*task, blocks, batch)
+            kernels.nearest(index, whole, rings, live, n_first, blocks, batch)
             return batch.distances << POSITION_BITS | batch.positions
 
         def find_in(part, batch):
-            kernels.nearest_to_few(*task, (part.start, part.stop), batch)
+            span = part.start, part.stop
+            kernels.nearest_to_few(index, whole, rings, live, n_first, span, batch)
             return batch.distances << POSITION_BITS | batch.positions
 
         if len(queries) < FEW_QUERIES:
@@ -130,28 +132,32 @@ class Clusters(Algorithm):
 
     def within(self, queries, question):
         queries, radius = read_only(queries), question.reach
-        task = self.index, self.rings, live_codes(question.live), radius
+        index, rings, live = self.index, self.rings, live_codes(question.live)
 
         def find(rows, batch, blocks):
             batch.reach[:] = radius
             room = np.empty(ROOM + BLOCK * len(blocks) * BLOCK, dtype=np.int64)
-            begin, found = 0, []
-            while begin < len(self.index.blocks):
-                begin, size = kernels.within(*task, blocks, begin, batch, room)
-                found.append(room[:size].copy())
+            begin, keys = 0, []
+            while begin < len(index.blocks):
+                begin, size = kernels.within(
+                    index, rings, live, radius, blocks, begin, batch, room
+                )
+                keys.append(room[:size].copy())
             # Chunk by chunk: keys of more queries would not fit in 64 bits.
-            return _in_order(np.concatenate(found), rows.stop - rows.start, radius)
+            return _in_order(np.concatenate(keys), rows.stop - rows.start, radius)
 
         def find_in(part, batch):
             room = np.empty(max(ROOM, kernels.SPAN * BLOCK), dtype=np.int64)
-            found = [room[:0]]  # there may be more threads than blocks
+            keys = [room[:0]]  # there may be more threads than blocks
             for q in range(len(queries)):
                 span = part.start, part.stop
                 while span[0] < span[1]:
-                    begin, size = kernels.within_of_one(*task, span, q, batch, room)
-                    found.append(room[:size].copy())
+                    begin, size = kernels.within_of_one(
+                        index, rings, live, radius, span, q, batch, room
+                    )
+                    keys.append(room[:size].copy())
                     span = begin, part.stop
-            return np.concatenate(found)
+            return np.concatenate(keys)
 
         if len(queries) < FEW_QUERIES:
             keys = np.concatenate(self._for_few(find_in, queries, 1, question))
@@ -260,16 +266,16 @@ class Centers:
         head_blocks = _blocks(self.heads)
 
         def search(rows):
-            some, own = words[rows], owners[rows]
-            heads = _nearest(self.heads, some, head_blocks)
+            part, part_owners = words[rows], owners[rows]
+            heads = _nearest(self.heads, part, head_blocks)
             order = np.argsort(heads, kind="stable")
             ends = np.cumsum(np.bincount(heads, minlength=len(around)))
             for head, places in enumerate(np.split(order, ends[:-1])):
                 if len(places):
                     members = around[head]
                     centers = self.codes[members]
-                    nearest = _nearest(centers, some[places], blocks[head])
-                    own[places] = members[nearest]
+                    nearest = _nearest(centers, part[places], blocks[head])
+                    part_owners[places] = members[nearest]
 
         most = max(map(len, around))
         chunk = ASSIGNED if len(around) > 1 else CHUNK
@@ -281,7 +287,7 @@ class Centers:
         away = np.bitwise_count(self.heads ^ self.heads[head]).sum(axis=1)
         groups = np.sort(np.argsort(away, kind="stable")[:PROBED])
         ends = [self.starts[group : group + 2] for group in groups]
-        return np.concatenate([np.arange(*some) for some in ends])
+        return np.concatenate([np.arange(*span) for span in ends])
 
 
 def _nearest(centers, words, blocks=None):
@@ -289,8 +295,8 @@ def _nearest(centers, words, blocks=None):
     blocks = _blocks(centers) if blocks is None else blocks
     choices, owners = _choices(words), np.empty(len(words), dtype=np.int64)
     best = np.empty(len(words), dtype=np.uint8)
-    task = blocks, len(centers), choices, _rows(choices.shape[1]), _rows(1)
-    kernels.assign(*task, best, owners)
+    nibbles, out = _rows(choices.shape[1]), _rows(1)
+    kernels.assign(blocks, len(centers), choices, nibbles, out, best, owners)
     return owners
 
 
@@ -345,10 +351,10 @@ def share_left(words, queries, reached):
         The distance of the last neighbour of each query.
     """
     centers = Centers(words)
-    some = read_only(words[:: -(-len(words) // SAMPLE)])
-    own = centers.codes[centers.assign(some, 1)]
-    away = np.bitwise_count(some ^ own).sum(axis=1, dtype=np.int32)
-    differ = queries[:, None] ^ own
+    sample = read_only(words[:: -(-len(words) // SAMPLE)])
+    nearest = centers.codes[centers.assign(sample, 1)]
+    away = np.bitwise_count(sample ^ nearest).sum(axis=1, dtype=np.int32)
+    differ = queries[:, None] ^ nearest
     to_queries = np.bitwise_count(differ).sum(axis=2, dtype=np.int32)
     left = (to_queries - away <= reached[:, None]).mean()
     return float(left) + len(centers.codes) / len(words)

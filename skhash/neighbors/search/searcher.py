@@ -2,8 +2,8 @@
 
 Costs are those of a query on one core, in pairs of words that brute force compares in
 the same time: 1.3e-10 seconds where they were measured (x86_64, AVX2), and a third of
-that with AVX-512. Most others wait for memory, and a wait lasts some hundred pairs on
-any machine that has vectors of 16 to 32 bytes. Where two algorithms cost about as much,
+that with AVX-512. Most others wait for memory, and a wait lasts about 100 pairs on any
+machine that has vectors of 16 to 32 bytes. Where two algorithms cost about as much,
 a wrong choice costs little. With n words of codes in all:
 
 - Brute force costs n. Fewer than 2^15 codes are always searched so.
@@ -45,7 +45,7 @@ LEFT_COST, FEW_LEFT_COST = (4.0, 6.0) if has_features("avx512f") else (2.2, 3.4)
 # needed, and how many tell which share clusters leave, whenever so much has been spent.
 MEMORY, ENOUGH, JUDGES, JUDGED_COST = 256, 16, 32, 2.0**31
 # Costs are compared again when so much has been spent: that is as slow as a small
-# search. So many kinds of questions are remembered.
+# search. At most `MAX_KINDS` of questions are remembered.
 WEIGHED_COST, MAX_KINDS = 2.0**22, 64
 # Tables and clusters may use this share of the free memory.
 FREE_SHARE = 0.5
@@ -76,14 +76,13 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
         reach = min(reach, n_planes)
     question = Question(what, reach, n_jobs, selected.live)
     if selected.positions is not None:
-        some = Brute(store["words"][selected.positions], n_planes)
-        return as_lists(getattr(some, what)(queries, question), selected.positions)
-    found = searcher_of(store).answer(queries, question, algorithm)
-    return found if what == "nearest" else as_lists(found)
+        part = Brute(store["words"][selected.positions], n_planes)
+        return as_lists(question.ask(part, queries), selected.positions)
+    return as_lists(searcher_of(store).answer(queries, question, algorithm))
 
 
 def prepare(what, store, reach, n_queries, n_jobs, algorithm):
-    """Build now the structures that so many queries would repay; see `find`."""
+    """Build now the structures that `n_queries` would repay; see `find`."""
     if what == "within":
         reach = min(reach, 8 * store.n_bytes)
     question = Question(what, reach, n_jobs, store["live"])
@@ -122,10 +121,10 @@ class History:
         self.past = np.empty((0, n_words), np.uint64), np.empty(0, np.int32)
         self.left, self.spent, self.radii, self.choices = np.inf, 0.0, [], {}
 
-    def note(self, queries, question, found):
+    def note(self, queries, question, answer):
         """Remember an answer."""
         if question.what == "nearest":
-            reached = found[0][-MEMORY:, -1]
+            reached = answer[0][-MEMORY:, -1]
         else:
             reached = np.full(min(len(queries), MEMORY), question.reach, dtype=np.int32)
         new = zip((queries[-MEMORY:], reached), self.past, strict=True)
@@ -161,26 +160,26 @@ class Searcher:
     def answer(self, queries, question, algorithm="auto"):
         """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
         if self._only_compares(algorithm):
-            return self._ask("brute", queries, question)
+            return question.ask(self.algorithms["brute"], queries)
         history = self._history(question)
         name = self._choose(question, history, len(queries), algorithm)
         if name != "brute":
             known = {"left": min(1.0, history.left), "radii": history.radii}
             question = question._replace(**known)
-        found = self._ask(name, queries, question)
+        answer = question.ask(self.algorithms[name], queries)
         if name == "multi_index" and question.what == "nearest":
-            *found, rest = found
+            *answer, rest = answer
             if len(rest):
                 costs = self._compare_costs(history, len(rest) < FEW_QUERIES)
                 name = min(self._made(costs), key=costs.get)
-                others = self._ask(name, queries[rest], question)
-                for own, other in zip(found, others, strict=True):
-                    own[rest] = other
-        history.note(queries, question, found)
-        return tuple(found)
+                others = question.ask(self.algorithms[name], queries[rest])
+                for part, other in zip(answer, others, strict=True):
+                    part[rest] = other
+        history.note(queries, question, answer)
+        return tuple(answer)
 
     def prepare(self, question, n_queries, algorithm="auto"):
-        """Build now the structures that so many queries would repay.
+        """Build now the structures that `n_queries` would repay.
 
         They are assumed to be like the codes: a sample of these ask, each without
         itself.
@@ -189,25 +188,23 @@ class Searcher:
             return
         history = self._history(question)
         if algorithm != "pruned":
-            some, asked, live = self.words, question, question.live
-            some = some[:: -(-len(some) // MEMORY)]
+            asked, live = question, question.live
+            sample = self.words[:: -(-len(self.words) // MEMORY)]
             if question.what == "nearest":
                 n_live = len(self.words) if live is None else int(live.sum())
                 asked = question._replace(reach=min(question.reach + 1, n_live))
-            history.note(some, asked, self._ask("brute", some, asked))
+            history.note(sample, asked, asked.ask(self.algorithms["brute"], sample))
         self._choose(question, history, n_queries, algorithm)
 
     def best(self, question, n_queries, names):
-        """Return the best of some algorithms; make it if so many queries repay it."""
-        task = question, self._history(question), n_queries, names
-        return self.algorithms[self._weigh(*task, few=False)[0]]
+        """Return the best of these algorithms; make it if `n_queries` repay it."""
+        history = self._history(question)
+        name, _ = self._weigh(question, history, n_queries, names, few=False)
+        return self.algorithms[name]
 
     def _only_compares(self, algorithm):
         least = MIN_CODES if algorithm == "auto" else 1
         return algorithm == "brute" or len(self.words) < least
-
-    def _ask(self, name, queries, question):
-        return getattr(self.algorithms[name], question.what)(queries, question)
 
     def _history(self, question):
         kind = question.what, question.reach
@@ -228,13 +225,13 @@ class Searcher:
         waiting += n_queries
         if waiting * cost >= WEIGHED_COST:
             names = [*ALGORITHMS] if algorithm == "auto" else ["brute", algorithm]
-            task = question, history, waiting, names
-            (name, cost), waiting = self._weigh(*task, few, algorithm), 0
+            name, cost = self._weigh(question, history, waiting, names, few, algorithm)
+            waiting = 0
         history.choices[algorithm, few] = name, cost, waiting
         return name
 
     def _weigh(self, question, history, n_queries, names, few, algorithm="auto"):
-        """Return the cheapest of some algorithms for a query, and its cost.
+        """Return the cheapest of these algorithms for a query, and its cost.
 
         A cheaper one that is due is made first; one that the user named always is.
         """

@@ -19,9 +19,9 @@ from skhash.utils.chunks import dense_rows, even_chunks
 from skhash.utils.threads import map_chunks, map_in_threads, threads_for
 
 _NONE = read_only(np.empty(0, dtype=np.int32))
-# A search of lists looks at so many blocks at least: fewer would save no time.
+# The least number of blocks that a search of lists looks at: fewer save no time.
 MIN_BLOCKS = 64
-# About so many blocks are sampled.
+# About how many blocks are sampled.
 SAMPLED_BLOCKS = 16
 # Queries that share a block of codes: their tables stay in the second-level cache.
 CHUNK_BYTES = 2**21
@@ -47,12 +47,11 @@ def nearest(scorer, queries, k, live):
 
     scorer : CodeScorer; live : ndarray of bool or None
     """
-
     scores, positions = _nearest(scorer, queries, k, live, guesses=True)
     missed = (scores[:, -1] == np.inf).nonzero()[0]
     if len(missed):
-        found = _nearest(scorer, queries[missed], k, live, guesses=False)
-        scores[missed], positions[missed] = found
+        answer = _nearest(scorer, queries[missed], k, live, guesses=False)
+        scores[missed], positions[missed] = answer
     return scores, positions
 
 
@@ -65,35 +64,42 @@ def _nearest(scorer, queries, k, live, guesses):
     layout = _layout(scorer)
     lists = layout[-1] if guesses else None
 
-    def search(codes, order, live, tables, part, steps):
-        scores = np.empty((len(tables), k), dtype=np.float32)
-        positions = np.empty(scores.shape, dtype=np.int64)
-        if lists is not None:
-            for q in range(len(tables)):
-                blocks = _nearest_blocks(scorer, lists, tables[q], part.every)
-                own, layout = slice(q, q + 1), (blocks, order)
-                task = codes, live, tables[own], layout, (1, 0), steps[own]
-                kernels.nearest(*task, scores[own], positions[own])
-            return scores, positions
+    def by_lists(codes, order, live, tables, part, steps):
+        scores, positions = _answers(len(tables), k)
+        for q in range(len(tables)):
+            row = slice(q, q + 1)
+            layout = _nearest_blocks(scorer, lists, tables[q], part.every), order
+            best = scores[row], positions[row]
+            kernels.nearest(codes, live, tables[row], layout, (1, 0), steps[row], *best)
+        return scores, positions
+
+    def by_sample(codes, order, live, tables, part, steps):
+        answers = _answers(len(tables), k)
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
-        # So many of the nearest are expected in the sample, and hardly ever `few`.
+        # How many of the nearest are expected in the sample; it hardly ever has `few`.
         share = k * kernels.SAMPLED_CODES / (BLOCK * step)
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
         layout = np.arange(*part.span), order
-        task = codes, live, tables, layout, (step, few), steps
-        kernels.nearest(*task, scores, positions)
-        return scores, positions
+        kernels.nearest(codes, live, tables, layout, (step, few), steps, *answers)
+        return answers
 
-    found, shares_codes = _run(search, scorer, layout, queries, live)
-    if len(found) == 1:
-        return found[0]
+    search = by_sample if lists is None else by_lists
+    parts, shares_codes = _run(search, scorer, layout, queries, live)
+    if len(parts) == 1:
+        return parts[0]
     axis = 1 if shares_codes else 0
-    found = (np.concatenate(part, axis=axis) for part in zip(*found, strict=True))
-    return smallest(*found, k)
+    answers = (np.concatenate(part, axis=axis) for part in zip(*parts, strict=True))
+    return smallest(*answers, k)
+
+
+def _answers(n_queries, k):
+    """Return room for scores and positions."""
+    shape = n_queries, k
+    return np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int64)
 
 
 def _nearest_blocks(scorer, lists, tables, every):
-    """Return some of the blocks to search, the nearest first."""
+    """Return the nearest blocks of a query that a thread searches, in order."""
     scores = np.empty(len(lists.starts) - 1, dtype=np.float32)
     kernels.least_by_block(lists, tables, scores)
     last = _n_searched(scorer) - 1
@@ -105,16 +111,16 @@ def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
 
     def search(codes, order, live, tables, part, steps):
-        found = kernels.within(codes, live, tables, part.span, radius, steps)
-        owners, places, scores = found
+        near = kernels.within(codes, live, tables, part.span, radius, steps)
+        owners, places, scores = near
         positions = order[places].astype(np.int64) if len(order) else places
         return by_query(owners, positions, scores, len(tables))
 
-    found, shares_codes = _run(search, scorer, _layout(scorer), queries, live)
+    parts, shares_codes = _run(search, scorer, _layout(scorer), queries, live)
     if not shares_codes:
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
-    owners = [np.repeat(np.arange(len(counts)), counts) for _, _, counts in found]
-    scores, positions, _ = map(np.concatenate, zip(*found, strict=True))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+    owners = [np.repeat(np.arange(len(counts)), counts) for _, _, counts in parts]
+    scores, positions, _ = map(np.concatenate, zip(*parts, strict=True))
     return by_query(np.concatenate(owners), positions, scores, queries.shape[0])
 
 
@@ -144,10 +150,10 @@ def _run(search, scorer, layout, queries, live):
         return map_in_threads(call, parts, threads), True
     everything = Part((0, n_blocks), slice(None))
     chunk = max(4, CHUNK_BYTES // (1024 * n_bytes))
-    found = map_chunks(
+    answers = map_chunks(
         lambda rows: call(tables_of(rows), everything), n_queries, chunk, threads
     )
-    return found, False
+    return answers, False
 
 
 def _n_searched(scorer):

@@ -72,6 +72,6 @@ class VectorScorer:
             positions = np.arange(positions.size).reshape(positions.shape)
         vectors.flags.writeable = False  # numba compiles one version only
         scores = np.empty(positions.shape, dtype=self.dtype)
-        kinds = self.metric == "euclidean", self.metric == "cosine"
-        _kernels.score_vectors(vectors, positions, queries, *kinds, scores)
+        euclidean, cosine = self.metric == "euclidean", self.metric == "cosine"
+        _kernels.score_vectors(vectors, positions, queries, euclidean, cosine, scores)
         return scores

@@ -91,17 +91,17 @@ class Blocks:
         return self.array[: -(-self.n // _kernels.BLOCK)]
 
     def bytes(self, which):
-        """Return some bytes of all codes, (n, n_chosen)."""
-        some = self.bytes_by_place(which)
-        return some[self.order.places] if self.order else some
+        """Return these bytes of all codes, (n, n_chosen)."""
+        values = self.bytes_by_place(which)
+        return values[self.order.places] if self.order else values
 
     def bytes_by_place(self, which):
-        """Return some bytes of all codes in the order of the blocks."""
-        some = self.whole[:, which].transpose(0, 2, 1)
-        return some.reshape(-1, some.shape[2])[: self.n]
+        """Return these bytes of all codes in the order of the blocks."""
+        values = self.whole[:, which].transpose(0, 2, 1)
+        return values.reshape(-1, values.shape[2])[: self.n]
 
     def in_order(self, positions=None):
-        """Return the codes in the order of some positions; None, of all."""
+        """Return the codes in the order of these positions; None, of all."""
         if positions is None:
             return self[np.arange(self.n)] if self.order else self
         codes = self[positions]
@@ -143,10 +143,10 @@ class Blocks:
             which = np.flatnonzero(which)
         if self.order:
             which = self.order.places[which]
-        some = _zeros(-(-len(which) // _kernels.BLOCK), self.array.shape[1])
+        chosen = _zeros(-(-len(which) // _kernels.BLOCK), self.array.shape[1])
         array = np.require(self.array, requirements=["C", "A"])
-        _kernels.gather(array, np.ascontiguousarray(which, dtype=np.int64), some)
-        return Blocks(some, len(which), self.n_bytes)
+        _kernels.gather(array, np.ascontiguousarray(which, dtype=np.int64), chosen)
+        return Blocks(chosen, len(which), self.n_bytes)
 
 
 def _zeros(n_blocks, n_rows):

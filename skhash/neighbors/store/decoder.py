@@ -64,8 +64,8 @@ def read_decoder(decoder, metric):
     if n_bits is None:
         n_bits = len(codebook) * bits_of_block(codebook)
     check_codebook(codebook, offset, n_bits, scales)
-    arrays = codebook, offset, scales
-    read = Decoder(*arrays, int(n_bits), is_of_unit_rows(decoder), metric)
+    normalized = is_of_unit_rows(decoder)
+    read = Decoder(codebook, offset, scales, int(n_bits), normalized, metric)
     name = "length_bits_" if read.by_angle else "distance_bits_"
     return replace(read, fraction_bits=int(getattr(decoder, name, FRACTION_BITS)))
 
@@ -158,7 +158,7 @@ class Decoder:
         return scaled(self.entries, self.scales)
 
     def of_blocks(self, blocks):
-        """Return the decoder of the codes of some blocks alone."""
+        """Return the decoder of the codes of these blocks alone."""
         scales = None if self.scales is None else self.scales[blocks]
         n_bits = len(blocks) * bits_of_block(self.entries)
         return replace(self, entries=self.entries[blocks], scales=scales, n_bits=n_bits)
@@ -201,18 +201,18 @@ class Decoder:
         for rows in row_chunks(len(numbers), 32 * (self.n_bits + entries.shape[-1])):
             values = block_values(packed_codes[rows], block_bits, len(entries))
             beyond = sum_of_entries(values, entries)
-            own = np.square(beyond + offset).sum(axis=1)
+            chunk = np.square(beyond + offset).sum(axis=1)
             # Where the parts of a vector cancel, rounding leaves a residue.
             parts = sum_of_entries(values, norms)[:, 0] + np.linalg.norm(offset)
-            own[np.sqrt(own) <= ROUNDING * parts] = 0
+            chunk[np.sqrt(chunk) <= ROUNDING * parts] = 0
             if self.by_angle:
-                own = np.sqrt(own)
+                chunk = np.sqrt(chunk)
                 if added is not None:
-                    own[np.isinf(added[rows])] = 0
-                _to_float32(1e4 / own[own > 0])  # factors are float32, too
+                    chunk[np.isinf(added[rows])] = 0
+                _to_float32(1e4 / chunk[chunk > 0])  # factors are float32, too
             elif added is not None:
-                own += added[rows]
-            numbers[rows] = _to_float32(2 * own) / 2
+                chunk += added[rows]
+            numbers[rows] = _to_float32(2 * chunk) / 2
         return numbers
 
     def keys(self, packed_codes, added=None):
@@ -221,7 +221,7 @@ class Decoder:
         return None if numbers is None else keys_of(numbers, self.fraction_bits)
 
     def with_levels(self, keys):
-        """Return the decoder with the base of some keys, and their levels.
+        """Return the decoder with the base of these keys, and their levels.
 
         Returns
         -------
@@ -294,11 +294,11 @@ class Decoder:
     @np.errstate(over="ignore", invalid="ignore")  # infinite values are refused
     def _tables_of_bits(self, X, times, starts, n_bytes):
         """Return the tables of blocks of 1 or 4 bits, from their products."""
-        own = X @ self.codebook.reshape(-1, X.shape[1]).T
-        own = (times * own).reshape(len(X), *self.entries.shape[:-1])
-        most = np.abs(own) if own.ndim == 2 else np.abs(own).max(axis=2)
+        products = X @ self.codebook.reshape(-1, X.shape[1]).T
+        products = (times * products).reshape(len(X), *self.entries.shape[:-1])
+        most = np.abs(products) if products.ndim == 2 else np.abs(products).max(axis=2)
         _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
-        return tables_of_bytes(own.astype(np.float32), starts, n_bytes)
+        return tables_of_bytes(products.astype(np.float32), starts, n_bytes)
 
 
 def is_plain(X, n_features):
@@ -313,18 +313,18 @@ def is_plain(X, n_features):
     )
 
 
-def tables_of_bytes(own, starts, n_bytes):
+def tables_of_bytes(summands, starts, n_bytes):
     """Return tables by byte, summed up from those by bit or by block.
 
-    own : float32 (n_queries, n_bits) or (n_queries, n_blocks, 16); starts :
+    summands : float32 (n_queries, n_bits) or (n_queries, n_blocks, 16); starts :
     (n_queries,), what the first byte adds besides
     """
-    n, n_blocks, *n_entries = own.shape
+    n, n_blocks, *n_entries = summands.shape
     starts = starts.astype(np.float32)
     tables = np.zeros((n, n_bytes, 256), dtype=np.float32)
     if not n_entries:  # a table doubles with each bit, from the last one on
         weights = np.zeros((n, 8 * n_bytes), dtype=np.float32)
-        weights[:, :n_blocks] = own
+        weights[:, :n_blocks] = summands
         weights = weights.reshape(n, n_bytes, 8)
         tables[:, 0, 0] = starts
         for bit in range(8):
@@ -334,10 +334,10 @@ def tables_of_bytes(own, starts, n_bytes):
         return tables
     if n_entries == [16]:
         halves = np.zeros((n, 2 * n_bytes, 16), dtype=np.float32)
-        halves[:, :n_blocks] = own
+        halves[:, :n_blocks] = summands
         first, second = halves[:, ::2, :, None], halves[:, 1::2, None]
-        own = (first + second).reshape(n, n_bytes, 256)
-    tables[:, : own.shape[1]] = own
+        summands = (first + second).reshape(n, n_bytes, 256)
+    tables[:, : summands.shape[1]] = summands
     tables[:, 0] += starts[:, None]
     return tables
 

@@ -61,7 +61,7 @@ def write_store(store) -> tuple[dict, dict]:
     searcher = store.codes_key.get("searcher")
     clusters = (searcher or store.codes_key).clusters
     if clusters is not None:
-        arrays |= {name: getattr(clusters, own) for name, own in CLUSTERS.items()}
+        arrays |= {name: getattr(clusters, field) for name, field in CLUSTERS.items()}
     if store.decoder is not None:
         decoder = store.decoder
         arrays |= {"codebook": decoder.entries, "scales": decoder.scales}
@@ -209,7 +209,7 @@ def _read_clusters(arrays):
 
     The content of the large ones is not looked at: see `_check_content`.
     """
-    there = {own: arrays[name] for name, own in CLUSTERS.items() if name in arrays}
+    there = {field: arrays[name] for name, field in CLUSTERS.items() if name in arrays}
     if not there:
         return None
     if len(there) < len(CLUSTERS):

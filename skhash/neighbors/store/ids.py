@@ -106,10 +106,10 @@ class IdLookup:
             if len(known):
                 slots = np.minimum(np.searchsorted(known, ids), len(known) - 1)
                 hits = np.flatnonzero(known[slots] == ids)
-                found = places[slots[hits]]
+                matches = places[slots[hits]]
                 if live is not None:
-                    hits, found = hits[live[found]], found[live[found]]
-                positions[hits] = found
+                    hits, matches = hits[live[matches]], matches[live[matches]]
+                positions[hits] = matches
         return positions
 
 

@@ -76,8 +76,8 @@ class Planes:
         order = np.argsort(counts, kind="stable")
         _kernels.fill(read_only(words), order, n, self.array)
         self.counts[n:needed], self.positions[n:needed] = counts[order], n + order
-        rooms = self.array, self.counts, self.positions
-        return Planes(*rooms, (needed, self.shape[1]), may_grow=True)
+        shape = needed, self.shape[1]
+        return Planes(self.array, self.counts, self.positions, shape, may_grow=True)
 
     def arrays(self):
         """Return the arrays to save, by name, without room to grow."""

@@ -13,7 +13,7 @@ def read_labels(X, y):
     y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
     check_consistent_length(X, y)
     # As data frames hold strings.
-    if y.dtype.kind in "OT" and all(isinstance(one, str) for one in y.flat):
+    if y.dtype.kind in "OT" and all(isinstance(label, str) for label in y.flat):
         y = y.astype(str)
     return y
 
@@ -94,7 +94,7 @@ def nearest_within(distances, positions, k, radius, first=None):
         kept &= positions != np.arange(first, first + len(positions))[:, None]
     kept &= kept.cumsum(axis=1) <= k
     return tuple(
-        [row[own] for row, own in zip(part, kept, strict=True)]
+        [row[mask] for row, mask in zip(part, kept, strict=True)]
         for part in (distances, positions)
     )
 

@@ -266,10 +266,10 @@ class Store:
             check_same_kind(self["ids"], ids)
             return self.lookup().find(ids, live)
         check_same_kind(np.arange(0), ids)
-        found = (ids >= 0) & (ids < self.n)
+        is_there = (ids >= 0) & (ids < self.n)
         if live is not None:
-            found[found] = live[ids[found]]
-        return np.where(found, ids, -1)
+            is_there[is_there] = live[ids[is_there]]
+        return np.where(is_there, ids, -1)
 
     def ids_at(self, positions):
         """Return the ids of the codes at `positions`."""

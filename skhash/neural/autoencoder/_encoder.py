@@ -362,9 +362,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         return self._module_of(X.shape[1], self.n_bits, run.generator, *unit)
 
     def _module(self, run):
-        sizes = self.n_features_in_, self._n_features_out
+        n_features, n_bits = self.n_features_in_, self._n_features_out
         unused = seeded_generator(np.random.RandomState(0))
-        module = self._module_of(*sizes, unused, self.mean_, self.scale_)
+        module = self._module_of(n_features, n_bits, unused, self.mean_, self.scale_)
         module.go_on(self.n_steps_, len(self._phases(0)) - 1)
         return module
 
