@@ -2,10 +2,7 @@
 
 import ast
 import importlib.util
-import io
-import re
 import sys
-import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -421,45 +418,3 @@ def test_estimators_have_few_parameters_of_their_own():
     assert len(declared) > 30
     many = {name: n for name, n in declared.items() if n > MAX_OWN_PARAMETERS}
     assert not many
-
-
-# Words
-
-
-def texts_of(file):
-    """Yield the strings and comments of a file, docstrings among them."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-    for token in tokenize.generate_tokens(io.StringIO(file.read_text()).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string.removeprefix("#").strip()
-
-
-def one_line(file):
-    return re.sub(r"[\s#]+", " ", file.read_text())
-
-
-def test_texts_are_plain():
-    quaint = (
-        r"^What\b(?!.*\?)|\b(it takes|of its own|gone on from|goes on from|"
-        r"encoded rightly|real quer|quantis)"
-    )
-    here = Path(__file__)
-    files = [
-        file
-        for folder in ("skhash", "tests", "examples", "docs")
-        for file in (here.parents[1] / folder).rglob("*.py")
-        if file != here
-    ]
-    assert len(files) > len(FILES)
-    anywhere = quaint.replace(r"^What\b(?!.*\?)", r"\bWhat\b")
-    files = [file for file in files if re.search(anywhere, one_line(file))]
-    wrong = [
-        f"{file}: {found[0]!r} in {text[:60]!r}"
-        for file in files
-        for text in (" ".join(text.split()) for text in texts_of(file))
-        for found in [re.search(quaint, text)]
-        if found
-    ]
-    assert not wrong, "\n".join(wrong)

@@ -12,6 +12,7 @@ PHRASES = (
     *(r"\bdiffer much\b", r"\bare no error\b", r"\bsome (tens|hundred|thousand)s?\b"),
     *(r"\bfrom (there|then|now|here) on\b", r"\bk among k\b", r"\bone may\b"),
     *(r"\bfrom \S*\d\S* (\w+ )?on\b(?! (a|an|the|one|two)\b)", r"\bin so many\b"),
+    *(r"\bgo(es|ne) on from\b", r"\breal quer", r"quantis"),
     *(r"\bas long as the fits\b", r"\bof unit length but for\b", "cannot be told"),
 )
 # A phrase may be on two lines, also of a comment.

@@ -150,7 +150,7 @@ def refresh_statistics(network, batches, generator=None):
     network : StochasticBinaryNetwork
     batches : BatchIterator
     generator : torch.Generator or None
-        Draws the units, and the weights anew for each batch; None uses the likeliest.
+        Draws the units and, for each batch, the weights; None uses the likeliest.
     """
     norms = [layer.norm for layer in network.layers if layer.norm is not None]
     before = [norm.momentum for norm in norms]

@@ -308,7 +308,7 @@ class SBNClassifier(
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call builds the network, with the mean and scale of its rows, so pass
-        it some hundreds of rows drawn at random. Later calls keep the state of the
+        it 200 or more rows drawn at random. Later calls keep the state of the
         optimizer, unless the classifier was loaded from a file. The statistics of batch
         norms are recalibrated on the rows of each call. Only `lr`, `batch_size` and the
         parameters of prediction may change between calls; `max_epochs` is not used.

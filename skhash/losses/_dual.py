@@ -67,8 +67,8 @@ def weakly_convex_prox(x, threshold) -> torch.Tensor:
 
     Values beyond [-1, 1] shrink, not past -1 and +1. Within, the objective
     ``threshold (1 - z^2) + (z - x)^2 / 2`` is convex for a threshold below 1/2: values
-    stretch, and there is no jump. From 1/2 on it is concave, least at an end: values
-    become the nearer of -1 and +1, and 0 becomes +1.
+    stretch, and there is no jump. For 1/2 or more it is concave, least at an end:
+    values become the nearer of -1 and +1, and 0 becomes +1.
     """
     nearer = torch.where(x < 0, -1.0, 1.0)
     beyond = (x.abs() / (1 + 2 * threshold)).clamp(min=1)

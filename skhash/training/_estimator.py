@@ -183,7 +183,7 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
     def partial_fit(self, X, y=None):
         """Train for one epoch on these rows, as one part of a stream.
 
-        The first call also builds the model from its rows, so pass it some thousands of
+        The first call also builds the model from its rows, so pass it a few thousand
         rows drawn at random. Later calls keep the state of the optimizer, unless the
         encoder was loaded from a file or copied off an accelerator. Only the parameters
         `lr` and `batch_size` may change between calls; `max_epochs` is not used.

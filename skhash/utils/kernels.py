@@ -27,7 +27,7 @@ def kernel(function: Callable, **options) -> Callable:
     Arrays must be in one piece, rows first. For any other layout no code is compiled,
     and a call raises ``TypeError``.
 
-    Without a writable folder, each process compiles anew. `options` are those of
+    Without a writable folder, each process compiles them again. `options` are those of
     ``numba.njit``. A kernel may call code of its folder, of this file and of
     `skhash.utils.llvm`: when any of that changes, it is compiled again.
     """

@@ -3,7 +3,7 @@
 A query keeps the k first codes in the order of (distance, position) in a heap: a code
 enters if it comes before the last of them.
 
-Distances are bytes; 255 stands for larger ones too, which are computed anew where it
+Distances are bytes; 255 stands for larger ones too, which are computed again where it
 matters. Where a byte is not precise enough, more codes are compared.
 
 Arguments of all kernels: index : `Index`; live : see `is_live`; batch : `Batch`; whole

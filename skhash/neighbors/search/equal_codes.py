@@ -18,7 +18,7 @@ class EqualCodes:
     firsts : ndarray of shape (n_different,), int64
         The first position of each different code, ascending.
     starts : ndarray of shape (n_different + 1,), int64
-    positions : ndarray of shape (n,), int32, or int64 from 2^31 codes on
+    positions : ndarray of shape (n,), int32, or int64 for 2^31 codes or more
         Those of the different code i are ``positions[starts[i] : starts[i + 1]]``,
         ascending.
     """

@@ -37,9 +37,9 @@ class MultiIndex(Algorithm):
 
     Notes
     -----
-    Memory is 4 bytes a code and part (8 from 2^31 codes on), and tables of no more
+    Memory is 4 bytes a code and part (8 for 2^31 codes or more), and tables of no more
     entries than there are codes. Parts have at most log2(n) bits: a million codes of 64
-    bits have 4 parts of 16, from 2^22 codes on there are 3 parts of 21 or 22.
+    bits have 4 parts of 16, and 2^22 codes or more have 3 parts of 21 or 22.
     """
 
     making = 8000.0

@@ -49,7 +49,7 @@ class Clusters(Algorithm):
     Notes
     -----
     They hold the codes again, with some places empty at the ends of clusters, and 4
-    bytes a code more (8 from 2^31 codes on). Each code goes to a near one of the
+    bytes a code more (8 for 2^31 codes or more). Each code goes to a near one of the
     centers.
     """
 

@@ -19,7 +19,7 @@ class ClusterArrays(NamedTuple):
         The code that those of a cluster are near to, in whole words.
     blocks : ndarray of shape (n_blocks, n_bytes, 128), uint8
         The bytes of 128 codes side by side; empty places are 0.
-    positions : ndarray of shape (n,), int32, or int64 from 2^31 codes on
+    positions : ndarray of shape (n,), int32, or int64 for 2^31 codes or more
         Where each code stands in the index.
     lowest : ndarray of shape (n_blocks,), like positions
         The least of those of a block.

@@ -212,7 +212,7 @@ class Store:
         return self._decoded_by(decoder, blocks), levels[n:]
 
     def reorder(self, make_order):
-        """Keep the codes in another order from now on; their positions stay.
+        """Keep the codes in another order; their positions stay.
 
         make_order : callable
             Returns the positions in this order.

@@ -309,7 +309,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     def partial_fit(self, X, y=None) -> Self:
         """Train for one epoch on these rows and a sample of the rows of earlier calls.
 
-        The first call also builds the model from its rows, so pass it some thousands of
+        The first call also builds the model from its rows, so pass it a few thousand
         rows drawn at random. Neighbours are found among the given rows and the sample.
         Only the parameters `lr` and `batch_size` may change between calls. `max_epochs`
         is the number of calls over which the relaxation of the signs becomes steep.

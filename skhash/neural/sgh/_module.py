@@ -150,7 +150,7 @@ class SGHModule(TrainedModule):
         return LatentScales(mean, variance)
 
     def learned(self):
-        """Return the state of the result, which need not be the last iterate."""
+        """Return the state of the result, which may be an earlier iterate."""
         state = self.state_dict()
         return state if self.kept is None else state | self.kept.values
 
@@ -267,8 +267,8 @@ class KeptIterates:
     """A random iterate of a training, or the mean of all, in one pass.
 
     Iterate i, the parameters before step i, where its gradient is, has a weight in
-    proportion to the size of that step, ``gamma_i``. One pass is enough and the number
-    of steps need not be known.
+    proportion to the size of that step, ``gamma_i``. One pass is enough, whatever
+    the number of steps.
 
     Parameters
     ----------
