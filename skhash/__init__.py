@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from skhash.utils.late import late_names
+from skhash.utils.lazy import late_names
 
 __all__ = [
     "AdditiveQuantizer",

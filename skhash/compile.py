@@ -7,9 +7,9 @@ import numpy as np
 from skhash.auditing import audit
 from skhash.neighbors import HammingNeighbors, JaccardNeighbors
 from skhash.numerics._binary import BinaryUnits
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
-_searcher = LateModule("skhash.neighbors.search.searcher")
+_searcher = LateModule("skhash.neighbors.search.choose")
 
 # Lengths of codes, in bytes: those that searches have a program for, and two others.
 LENGTHS = (8, 16, 32, 12, 96)

@@ -28,8 +28,8 @@ from skhash.neighbors import (
     asymmetric_scores,
 )
 from skhash.neighbors.search import table_scan
-from skhash.neighbors.search.algorithm import Question
-from skhash.neighbors.search.searcher import ALGORITHMS
+from skhash.neighbors.search.base import Question
+from skhash.neighbors.search.choose import ALGORITHMS
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import METRICS
 from skhash.numerics._binary import BinaryUnits

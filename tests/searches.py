@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from skhash.codes import pack_bits, packed_to_words
-from skhash.neighbors.search.algorithm import Question, as_lists
+from skhash.neighbors.search.base import Question, as_lists
 from skhash.neighbors.search.brute import Brute
 
 

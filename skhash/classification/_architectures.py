@@ -3,7 +3,7 @@
 import math
 
 from skhash.numerics._perceptron import check_layer_sizes
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.torch import seeded_globals
 
 

@@ -34,7 +34,7 @@ from skhash.utils.arrays import (
     validate_data,
     with_readable,
 )
-from skhash.utils.late import LateModule, torch
+from skhash.utils.lazy import LateModule, torch
 from skhash.utils.parameters import (
     ArrayLike,
     Count,

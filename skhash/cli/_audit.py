@@ -18,7 +18,7 @@ from skhash.datasets import open_vectors
 from skhash.datasets._npz import read_npy
 from skhash.persistence.estimators import check_target
 from skhash.utils.files import replacing
-from skhash.utils.steps import progress
+from skhash.utils.progress import progress
 
 # Rows of the table, but for --all.
 N_ROWS = 8

@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.torch import resolve_device
 
 

@@ -15,7 +15,7 @@ from skhash.persistence import load
 from skhash.quantization import AdditiveQuantizer
 from skhash.utils.chunks import row_chunks
 from skhash.utils.files import replacing
-from skhash.utils.steps import progress
+from skhash.utils.progress import progress
 
 FLOATS = (np.float16, np.float32, np.float64)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skhash import __version__
 from skhash.cli._signals import Signals
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 # Imported when a command runs, so that it says at once what it does.
 _audit = LateModule("skhash.cli._audit")

@@ -10,7 +10,7 @@ from skhash.datasets import _damage
 from skhash.datasets._bundle import RetrievalData
 from skhash.datasets._damage import PathLike, listed, parsing
 from skhash.datasets._npz import is_matrix, name_of_vectors
-from skhash.utils.late import import_extra
+from skhash.utils.lazy import import_extra
 
 # Bytes that the HDF5 library cuts off a chunk with a checksum, whatever its size.
 CHECKSUM_BYTES = 4

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from skhash.datasets._damage import PathLike, listed, parsing
-from skhash.utils.late import import_extra
+from skhash.utils.lazy import import_extra
 
 # Rows that are looked at for ids, and how many of these differ by more than chance.
 HEAD_ROWS, ENOUGH_ROWS = 10_000, 100

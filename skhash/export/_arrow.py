@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from skhash.export._source import read_items, read_scoring, read_source
-from skhash.utils.late import import_extra
+from skhash.utils.lazy import import_extra
 
 # Bytes that a chunk of a column may have: the offsets of Arrow are 32 bits wide.
 _CHUNK_BYTES = 2**30

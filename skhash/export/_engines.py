@@ -7,7 +7,7 @@ import numpy as np
 
 from skhash.codes import check_packed
 from skhash.export._source import read_source, whole_ids
-from skhash.utils.late import import_extra
+from skhash.utils.lazy import import_extra
 
 
 def to_faiss(codes, *, ids=None) -> Any:

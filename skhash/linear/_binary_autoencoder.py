@@ -18,7 +18,7 @@ from skhash.quantization._codebook import (
 from skhash.quantization._descent import BlockDescent, enumerate_codes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import dense_chunks
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import Count, Positive, ProperShare, with_parameters
 from skhash.utils.torch import resolve_device, threads_that_pay
 

@@ -11,7 +11,7 @@ from skhash.numerics._projection import PrincipalAxes, check_enough_columns
 from skhash.persistence.schema import Plain, reals, wholes
 from skhash.utils._sklearn import Interval
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import Count, NotNegative, with_parameters
 from skhash.utils.torch import widest_float
 

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.utils.chunks import dense_chunks, row_chunks
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import Count, Positive, with_parameters
 from skhash.utils.torch import resolve_device
 

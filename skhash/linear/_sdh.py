@@ -8,7 +8,7 @@ from sklearn.utils import check_consistent_length
 from skhash.base import BaseHasher
 from skhash.linear._anchors import AnchorLogitsMixin, squared_distances
 from skhash.persistence.schema import Plain, labels, reals, wholes
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device, widest_float

@@ -6,7 +6,7 @@ from skhash.base import BaseHasher, FittedBitsMixin
 from skhash.linear._anchors import squared_distances
 from skhash.numerics._projection import centered_chunks, column_means
 from skhash.persistence.schema import Plain, reals, wholes
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import CountFrom0, with_parameters
 from skhash.utils.torch import resolve_device
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.threads import map_chunks, threads_for
 
 _kernels = LateModule("skhash.metrics._kernels")

@@ -12,8 +12,8 @@ from sklearn.utils import check_consistent_length
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex
 from skhash.neighbors._params import check_radius
-from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import CodeScorer, largest_score, to_distances
+from skhash.neighbors.search.base import as_lists
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select

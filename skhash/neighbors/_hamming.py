@@ -9,11 +9,11 @@ from skhash.neighbors._params import check_count
 from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import fit_context
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.parameters import AnyInt, Count, CountFrom0, with_parameters
 from skhash.utils.torch import check_device, inference_device
 
-_searcher = LateModule("skhash.neighbors.search.searcher")
+_searcher = LateModule("skhash.neighbors.search.choose")
 
 
 class CodesMixin(GraphMixin):

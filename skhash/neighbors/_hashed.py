@@ -27,8 +27,8 @@ from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_codes, score_search
 from skhash.neighbors._params import check_candidates, check_params, check_radius
-from skhash.neighbors.search.algorithm import as_lists
 from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
+from skhash.neighbors.search.base import as_lists
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.kept_file import KeptFile
@@ -48,7 +48,7 @@ from skhash.utils.arrays import (
 )
 from skhash.utils.chunks import row_chunks
 from skhash.utils.parameters import AnyInt, Count, Metric, with_parameters
-from skhash.utils.steps import steps_of
+from skhash.utils.progress import steps_of
 
 
 @with_parameters(kw_only=True)

@@ -17,10 +17,10 @@ from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.torch import inference_device
 
-_searcher = LateModule("skhash.neighbors.search.searcher")
+_searcher = LateModule("skhash.neighbors.search.choose")
 
 
 class BaseIndex(BaseEstimator):
@@ -279,7 +279,7 @@ class BaseIndex(BaseEstimator):
         Parameters
         ----------
         what, store, selected, queries, reach
-            As of `search.searcher.find`.
+            As of `search.choose.find`.
         algorithm, device : str
             As of `HammingNeighbors`.
         """

@@ -6,7 +6,7 @@ from skhash.neighbors._hamming import CodesMixin
 from skhash.neighbors._index import BaseIndex, score_search
 from skhash.neighbors._params import check_radius
 from skhash.neighbors.store.planes import Planes
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.parameters import AnyInt, Count, NotNegative, with_parameters
 
 _search = LateModule("skhash.neighbors.search.planes")

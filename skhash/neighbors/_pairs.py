@@ -15,15 +15,15 @@ from skhash.codes import (
     packed_width,
 )
 from skhash.neighbors._params import check_count
-from skhash.neighbors.search.algorithm import Question
+from skhash.neighbors.search.base import Question
 from skhash.neighbors.search.equal_codes import EqualCodes
 from skhash.neighbors.store.planes import Planes
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.arrays import as_array
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
-_searcher = LateModule("skhash.neighbors.search.searcher")
+_searcher = LateModule("skhash.neighbors.search.choose")
 _planes = LateModule("skhash.neighbors.search.planes")
 
 # Codes whose pairs are searched for at a time.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 kernels = LateModule("skhash.numerics._affine_kernels")
 GROUP = 16  # columns of weights that are copied together; it is fastest so

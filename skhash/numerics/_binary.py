@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 kernels = LateModule("skhash.numerics._binary_kernels")
 

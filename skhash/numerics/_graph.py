@@ -7,7 +7,7 @@ from skhash.numerics._nearest import beside, chunks_to_compare, smallest_product
 from skhash.numerics._projection import column_means, principal_axes, project
 from skhash.utils.arrays import unit_rows
 from skhash.utils.chunks import RowView
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.torch import seeded_generator
 
 # Number of random rows that give the mean and the principal axes.

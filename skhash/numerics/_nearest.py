@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skhash.utils.arrays import times_powers_of_two, with_safe_squares
 from skhash.utils.chunks import dense_rows, row_chunks
-from skhash.utils.late import LateModule, torch
+from skhash.utils.lazy import LateModule, torch
 from skhash.utils.torch import resolve_device
 
 _kernels = LateModule("skhash.numerics._nearest_kernels")

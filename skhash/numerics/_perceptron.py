@@ -9,7 +9,7 @@ from scipy import sparse
 from skhash.numerics._affine import affine
 from skhash.utils.arrays import unit_rows
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.torch import inference_device, own_stream
 
 # Outputs of a hidden layer that are held at a time, so that they stay in the cache.

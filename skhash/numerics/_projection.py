@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from skhash.utils.chunks import dense_chunks
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.torch import resolve_device, seeded_generator
 
 # Up to this width the covariance matrix is formed and decomposed exactly; beyond it,

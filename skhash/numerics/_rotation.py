@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.torch import threads_that_pay, widest_float
 
 # A rotation that training only starts from needs fewer rows and steps.

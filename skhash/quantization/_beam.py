@@ -13,7 +13,7 @@ import numpy as np
 
 from skhash.numerics._affine import affine, in_panels
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.threads import count_threads, map_in_threads
 
 _kernels = LateModule("skhash.quantization._beam_kernels")

@@ -16,7 +16,7 @@ from skhash.quantization._blocks import least_squares
 from skhash.quantization._descent import BlockDescent
 from skhash.utils.arrays import check_magnitude
 from skhash.utils.chunks import dense_chunks, row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.torch import inference_device
 
 _beam_torch = LateModule("skhash.quantization._beam_torch")

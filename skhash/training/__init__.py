@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from skhash.training._estimator import BaseNeuralHasher, LinearSchedule, arrays_of
-from skhash.utils.late import late_names
+from skhash.utils.lazy import late_names
 
 __all__ = [
     "BaseNeuralHasher",

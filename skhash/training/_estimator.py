@@ -12,7 +12,7 @@ from skhash.base import BaseHasher
 from skhash.persistence.schema import Group, Plain, Records, wholes
 from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import check_magnitude
-from skhash.utils.late import LateModule, torch
+from skhash.utils.lazy import LateModule, torch
 from skhash.utils.parameters import (
     Count,
     Positive,

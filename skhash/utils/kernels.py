@@ -13,7 +13,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from skhash.utils.late import fork_locks
+from skhash.utils.lazy import fork_locks
 
 _warned: set[tuple] = set()
 

@@ -11,7 +11,7 @@ import joblib
 from joblib.parallel import get_active_backend
 
 from skhash.utils.chunks import even_chunks
-from skhash.utils.late import fork_locks
+from skhash.utils.lazy import fork_locks
 
 # Multiplications below which a product is not shared among threads of ours.
 MIN_SHARED_WORK = 2**24

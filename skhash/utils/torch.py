@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.threads import count_threads, granted_cores
 
 # Multiplications below which torch's operations use one thread. Two would gain less

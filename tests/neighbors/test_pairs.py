@@ -11,8 +11,8 @@ from sklearn.cluster import DBSCAN
 from skhash.codes import hamming_distances, pack_bits
 from skhash.neighbors import _pairs, duplicate_groups, radius_pairs
 from skhash.neighbors.search.brute import Brute
+from skhash.neighbors.search.choose import Searcher
 from skhash.neighbors.search.multi_index import MultiIndex
-from skhash.neighbors.search.searcher import Searcher
 
 
 def make_codes(seed, n, n_bits, n_centres):

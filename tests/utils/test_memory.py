@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import searcher
+from skhash.neighbors.search import choose
 from skhash.utils import memory
 
 
@@ -86,8 +86,8 @@ def test_the_least_of_both_counts(monkeypatch):
 
 @pytest.mark.parametrize("free", [0.0, np.inf])
 def test_nothing_is_made_that_does_not_fit(monkeypatch, free):
-    monkeypatch.setattr(searcher, "MIN_CODES", 1)
-    monkeypatch.setattr(searcher, "free_memory", lambda: free)
+    monkeypatch.setattr(choose, "MIN_CODES", 1)
+    monkeypatch.setattr(choose, "free_memory", lambda: free)
     codes = np.random.default_rng(0).integers(0, 256, (200_000, 8), dtype=np.uint8)
     index = HammingNeighbors(packed=True).fit(codes).prepare(10**9, radius=1)
     made = index._store.codes_key.get("searcher").algorithms

@@ -15,7 +15,7 @@ from skhash.utils import (
     kernels,  # noqa: F401, adds the lock of the compiler to those of a fork
     threads,
 )
-from skhash.utils.late import late_import
+from skhash.utils.lazy import late_import
 from skhash.utils.threads import count_threads, map_in_threads
 
 

@@ -31,7 +31,7 @@ from math import isqrt
 import numpy as np
 import torch
 
-from skhash.neighbors.search.algorithm import Question, as_lists, by_query
+from skhash.neighbors.search.base import Question, as_lists, by_query
 from skhash.utils.chunks import row_chunks
 
 # Bytes that a search uses on the device, kept codes apart: an eighth for queries and
@@ -50,7 +50,7 @@ GROUPS_WITHIN = 64
 
 
 def find(what, store, selected, queries, reach, device):
-    """Search a store on the device; see `skhash.neighbors.search.searcher.find`."""
+    """Search a store on the device; see `skhash.neighbors.search.choose.find`."""
     positions = selected.positions
     if selected.live is not None:
         positions = np.flatnonzero(selected.live)

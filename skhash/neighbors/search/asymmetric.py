@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from skhash.codes import check_packed, pack_bits, packed_width
-from skhash.neighbors.search.algorithm import by_query
+from skhash.neighbors.search.base import by_query
 from skhash.neighbors.search.chunks import read_only
 from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.decoder import METRICS, read_decoder
@@ -14,7 +14,7 @@ from skhash.numerics._nearest import smallest
 from skhash.utils._sklearn import StrOptions, validate_params
 from skhash.utils.arrays import are_zero
 from skhash.utils.chunks import CHUNK_BYTES, dense_rows, row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.threads import map_chunks, threads_for
 
 _kernels = LateModule("skhash.neighbors.kernels.asymmetric")

@@ -16,7 +16,7 @@ from skhash.neighbors.kernels.bitslice import (
 )
 from skhash.neighbors.kernels.brute import FEW_QUERIES
 from skhash.neighbors.kernels.rowwise import VECTOR_WORDS
-from skhash.neighbors.search.algorithm import Algorithm, Question
+from skhash.neighbors.search.base import Algorithm, Question
 from skhash.neighbors.search.chunks import live_codes, read_only, run, zeros_aligned
 from skhash.neighbors.search.merge import merge_neighbors
 from skhash.utils.chunks import even_chunks

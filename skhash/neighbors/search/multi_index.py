@@ -15,10 +15,10 @@ import numpy as np
 
 from skhash.neighbors.kernels import multi_index as kernels
 from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
-from skhash.neighbors.search.algorithm import Algorithm
+from skhash.neighbors.search.base import Algorithm
 from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import fork_locks
+from skhash.utils.lazy import fork_locks
 from skhash.utils.threads import map_chunks, threads_for
 
 # Rows for the correlations of bits.
@@ -26,7 +26,7 @@ SAMPLE_ROWS = 10_000
 # Queries answered at a time per thread, and its room for answers; a query with more
 # gets the room it needs.
 CHUNK, ROOM = 1024, 2**16
-# The cost of work that is worth a thread, see `searcher`; that of a query, of a
+# The cost of work that is worth a thread, see `choose`; that of a query, of a
 # look-up, and of a code that is compared. The last two miss the cache.
 MIN_THREAD_COST = 2**23
 QUERY_COST, LOOKUP_COST, CODE_COST = 40_000.0, 400.0, 250.0

@@ -11,7 +11,7 @@ from skhash.codes import packed_to_words
 from skhash.neighbors.kernels import planes as kernels
 from skhash.neighbors.kernels.bitslice import LONG, SHORT, STEPS
 from skhash.neighbors.kernels.planes import BLOCK, WORDS
-from skhash.neighbors.search.algorithm import Question, as_lists, by_query
+from skhash.neighbors.search.base import Question, as_lists, by_query
 from skhash.neighbors.search.chunks import live_codes, read_only, threads_for_pairs
 from skhash.numerics._nearest import smallest
 from skhash.utils.chunks import CHUNK_BYTES
@@ -26,7 +26,7 @@ MANY, SAMPLED = 100, 8
 
 
 def find(what, store, selected, queries, reach, n_jobs):
-    """Search a store of planes for packed queries; see `searcher.find`."""
+    """Search a store of planes for packed queries; see `choose.find`."""
     planes, live = store["blocks"], selected.live
     if selected.positions is not None:
         live = np.zeros(store.n, dtype=bool)

@@ -13,7 +13,7 @@ from skhash.neighbors.kernels import pruned as kernels
 from skhash.neighbors.kernels.bits import POSITION, POSITION_BITS
 from skhash.neighbors.kernels.multi_index import fill
 from skhash.neighbors.kernels.nibbles import BLOCK, MOST
-from skhash.neighbors.search.algorithm import Algorithm
+from skhash.neighbors.search.base import Algorithm
 from skhash.neighbors.search.chunks import (
     live_codes,
     read_only,

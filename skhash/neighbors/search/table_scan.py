@@ -10,7 +10,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.kernels.blocks import BLOCK
-from skhash.neighbors.search.algorithm import by_query
+from skhash.neighbors.search.base import by_query
 from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
 from skhash.numerics._decoder import bits_of_block
 from skhash.numerics._levels import numbers_of

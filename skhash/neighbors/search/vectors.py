@@ -5,7 +5,7 @@ import numpy as np
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 from skhash.utils.threads import count_threads, map_in_threads
 
 _kernels = LateModule("skhash.neighbors.kernels.vectors")

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from skhash.neighbors.store.clusters import position_type
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
 

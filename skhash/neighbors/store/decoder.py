@@ -23,7 +23,7 @@ from skhash.numerics._levels import (
 )
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 _products = LateModule("skhash.neighbors.kernels.products")
 _kernel_law = LateModule("skhash.neighbors.kernels.law")

@@ -25,7 +25,7 @@ from skhash.numerics._levels import (
 )
 from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
 _planes = LateModule("skhash.neighbors.kernels.planes")

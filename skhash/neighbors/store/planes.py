@@ -6,7 +6,7 @@ from skhash.codes import packed_to_words
 from skhash.neighbors.search.chunks import read_only
 from skhash.neighbors.store.clusters import position_type
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.planes")
 

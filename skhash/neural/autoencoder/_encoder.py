@@ -21,7 +21,7 @@ from skhash.persistence.schema import TINY, Group, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils._sklearn import HasMethods, StrOptions
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import (
     ArrayLike,
     Count,

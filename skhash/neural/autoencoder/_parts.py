@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from sklearn.base import BaseEstimator
 
 from skhash.utils._sklearn import HasMethods
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import Count, NotNegative, with_parameters
 from skhash.utils.strategies import resolved
 

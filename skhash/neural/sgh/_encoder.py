@@ -22,7 +22,7 @@ from skhash.quantization._codebook import LinearDecoderMixin
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
 
 

@@ -9,7 +9,7 @@ from skhash.metrics import neighbor_recall_score
 from skhash.numerics._nearest import exact_neighbors
 from skhash.numerics._projection import centered_chunks, principal_axes, project
 from skhash.numerics._rotation import fit_itq_rotation, gaussian, random_rotation
-from skhash.utils.late import torch
+from skhash.utils.lazy import torch
 from skhash.utils.torch import widest_float
 
 # Spread of the first logits. At 3 a typical bit is 95 % sure: sharp enough that the

@@ -18,7 +18,7 @@ from skhash.training import BaseNeuralHasher
 from skhash.training._estimator import Optimizer
 from skhash.utils._sklearn import HasMethods
 from skhash.utils.chunks import row_chunks
-from skhash.utils.late import LateModule, torch
+from skhash.utils.lazy import LateModule, torch
 from skhash.utils.parameters import (
     ArrayLike,
     Count,

@@ -11,7 +11,7 @@ from searches import nearest, within
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.neighbors.search import _torch, searcher
+from skhash.neighbors.search import _torch, choose
 from skhash.neighbors.search._torch import DeviceSearch
 from skhash.neighbors.store.select import select
 from skhash.neighbors.store.store import Store
@@ -210,7 +210,7 @@ def test_find_answers_as_the_cpu(n_bits, room, device, monkeypatch):
             answers = _torch.find(
                 what, store, selected, queries, reach, torch.device(device)
             )
-            expected = searcher.find(what, store, selected, queries, reach, 1, "brute")
+            expected = choose.find(what, store, selected, queries, reach, 1, "brute")
             for one, expected_one in zip(answers, expected, strict=True):
                 assert len(one) == len(expected_one) == len(queries)
                 for row, expected_row in zip(one, expected_one, strict=True):

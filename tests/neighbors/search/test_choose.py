@@ -10,11 +10,11 @@ from numpy.testing import assert_array_equal
 from searches import assert_same, brute_nearest, clustered, words_of
 
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import searcher
-from skhash.neighbors.search.algorithm import Question
+from skhash.neighbors.search import choose
+from skhash.neighbors.search.base import Question
+from skhash.neighbors.search.choose import ALGORITHMS, Searcher
 from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.pruned import Clusters
-from skhash.neighbors.search.searcher import ALGORITHMS, Searcher
 
 N, N_QUERIES = 900, 60
 
@@ -36,9 +36,9 @@ def asked(monkeypatch):
             noted = noting(calls, name, getattr(kind, what))
             monkeypatch.setattr(kind, what, noted)
     for name in ("MIN_CODES", "MIN_CLUSTERED"):
-        monkeypatch.setattr(searcher, name, 1)
+        monkeypatch.setattr(choose, name, 1)
     for name in ("WEIGHED_COST", "JUDGED_COST"):
-        monkeypatch.setattr(searcher, name, 0.0)
+        monkeypatch.setattr(choose, name, 0.0)
     return calls
 
 
@@ -50,9 +50,9 @@ def costs(asked, monkeypatch):
         few = clusters if few is None else few
         monkeypatch.setattr(MultiIndex, "look_up_cost", lambda *_: tables)
         for name, value in (("START_COST", clusters), ("FEW_START_COST", few)):
-            monkeypatch.setattr(searcher, name, value)
+            monkeypatch.setattr(choose, name, value)
         for name in ("LEFT_COST", "FEW_LEFT_COST"):
-            monkeypatch.setattr(searcher, name, 2.2)
+            monkeypatch.setattr(choose, name, 2.2)
         for kind in (MultiIndex, Clusters):
             monkeypatch.setattr(kind, "making", making)
 
@@ -176,15 +176,15 @@ def test_clusters_are_asked_where_they_leave_little(costs, asked, monkeypatch):
     assert asked_by(asked, wide.radius_neighbors, others, 254) == ["brute"]
     assert asked_by(asked, wide.radius_neighbors, others, 254) == ["pruned"]
     # The share is judged anew, so that other queries may change the choice.
-    monkeypatch.setattr(searcher, "share_left", lambda *_: 1.0)
+    monkeypatch.setattr(choose, "share_left", lambda *_: 1.0)
     assert asked_by(asked, near.kneighbors, queries) == ["brute"]
 
 
 def test_single_queries_tell_as_much(costs, asked, monkeypatch):
     """After so much comparing."""
     costs(clusters=0.0, few=3000.0 - 1)
-    monkeypatch.setattr(searcher, "JUDGED_COST", 50 * 3000.0)
-    monkeypatch.setattr(searcher, "share_left", lambda *_: 0.0)
+    monkeypatch.setattr(choose, "JUDGED_COST", 50 * 3000.0)
+    monkeypatch.setattr(choose, "share_left", lambda *_: 0.0)
     codes, queries = clustered(3000, 64), clustered(60, 64, seed=1)
     index = HammingNeighbors().fit(codes)
     for i in range(49):
@@ -206,7 +206,7 @@ def test_costs_are_not_weighed_at_every_small_question(costs, asked, monkeypatch
         return weigh(self, question, history, n_queries, *rest)
 
     monkeypatch.setattr(Searcher, "_weigh", note)
-    monkeypatch.setattr(searcher, "WEIGHED_COST", 1000.0)  # a query costs 300
+    monkeypatch.setattr(choose, "WEIGHED_COST", 1000.0)  # a query costs 300
     words = np.random.default_rng(0).integers(0, 2**60, (300, 1)).astype(np.uint64)
     search = Searcher(words, 64)
     # All that asked since count. Another reach is weighed by itself, and so are many.
@@ -226,7 +226,7 @@ def test_costs_are_not_weighed_at_every_small_question(costs, asked, monkeypatch
 
 def test_kinds_of_questions_come_and_go(costs, monkeypatch):
     costs(clusters=0.0)
-    monkeypatch.setattr(searcher, "MAX_KINDS", 3)
+    monkeypatch.setattr(choose, "MAX_KINDS", 3)
     words = words_of(clustered(N, 64))
     search = Searcher(words, 64)
     for k in (1, 2, 3, 4, 5, 6, 7):
@@ -237,11 +237,11 @@ def test_kinds_of_questions_come_and_go(costs, monkeypatch):
 
 @each("n_calls", [1, 15, 300])
 def test_the_last_queries_are_remembered(n_calls):
-    history = searcher.History(1)
+    history = choose.History(1)
     for call in range(n_calls):
         query = np.array([[call]], dtype=np.uint64)
         history.note(query, Question("nearest", 2), (np.array([[0, call]]), None))
-    latest = np.arange(n_calls)[::-1][: searcher.MEMORY]
+    latest = np.arange(n_calls)[::-1][: choose.MEMORY]
     assert_array_equal(history.past[0][:, 0], latest)
     assert_array_equal(history.past[1], latest)
 
@@ -263,7 +263,7 @@ def test_what_expected_queries_would_repay_is_made_at_once(
     # They would save some 50 codes each, of 100.
     assert not has_clusters(index.prepare(50, **reach))
     with monkeypatch.context() as full:
-        full.setattr(searcher, "free_memory", lambda: 1000)
+        full.setattr(choose, "free_memory", lambda: 1000)
         assert not has_clusters(index.prepare(1000, **reach))
     assert has_clusters(index.prepare(1000, **reach))
     brute = HammingNeighbors(algorithm="brute").fit(codes)

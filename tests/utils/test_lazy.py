@@ -11,7 +11,7 @@ import pytest
 
 import skhash
 from skhash import training
-from skhash.utils.late import LateModule
+from skhash.utils.lazy import LateModule
 
 # Each takes as long to import as all of skhash, or longer.
 HEAVY = {"llvmlite", "matplotlib", "numba", "pandas", "skorch", "torch"}
@@ -45,7 +45,7 @@ def test_importing_brings_nothing_heavy():
 
 def test_the_package_alone_imports_nothing():
     found = imported_by("import skhash; skhash.__version__, dir(skhash)", before="")
-    assert found >= {"skhash", "skhash.utils.late"}
+    assert found >= {"skhash", "skhash.utils.lazy"}
     assert packages(found) <= {"skhash", *sys.stdlib_module_names}
     assert len([name for name in found if name.startswith("skhash.")]) == 2
 
@@ -91,7 +91,7 @@ def test_names_are_imported_when_they_are_asked_for(tmp_path, monkeypatch):
     (tmp_path / "late_package").mkdir()
     table = '{"first": ["one"], "second": []}'
     (tmp_path / "late_package" / "__init__.py").write_text(
-        "from skhash.utils.late import late_names\n"
+        "from skhash.utils.lazy import late_names\n"
         f"__getattr__, __dir__ = late_names(__name__, {table})\n"
     )
     (tmp_path / "late_package" / "first.py").write_text("one = []\n")

@@ -24,7 +24,7 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.kernels.nibbles import MOST
-from skhash.neighbors.search.algorithm import Question, as_lists
+from skhash.neighbors.search.base import Question, as_lists
 from skhash.neighbors.search.brute import Brute
 from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.pruned import FEW_QUERIES, Clusters, share_left

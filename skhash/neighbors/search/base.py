@@ -53,7 +53,7 @@ class Algorithm:
     is_made : bool
         Whether its search structure is built.
     making : float
-        The cost of building it, per word of the codes; see `searcher`.
+        The cost of building it, per word of the codes; see `choose`.
     """
 
     is_made, making = True, 0.0
