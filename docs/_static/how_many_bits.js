@@ -18,17 +18,17 @@
     const enough = codes.find((code) => 100 * code.ranked >= target.value);
     const code = enough ?? codes[codes.length - 1];
     const memory = rows.value * code.search_bytes;
-    const decoder = 4 * 256 * code.code_bytes * columns.value;
+    const codebook = 256 * code.code_bytes * columns.value; // of whole numbers of a byte
     const lines = [
-      `${8 * code.code_bytes} bits: ${code.search_bytes} bytes a vector in memory, all told.`,
-      `${size(memory)}, and ${size(decoder)} once for the decoder, in place of ` +
+      `Codes of ${code.code_bytes} bytes: ${code.search_bytes} bytes a vector in the index.`,
+      `${size(memory)}, and about ${size(codebook)} for the codebook, in place of ` +
         `${size(4 * rows.value * columns.value)} of float32.`,
       `Expect ${percent(code.ranked)} of the ten nearest among 100 candidates, and ` +
-        `${percent(code.alone)} among the first ten without the vectors.`,
+        `${percent(code.alone)} among the first ten codes, without re-ranking.`,
       `Measured on ${n.toLocaleString("en")} vectors` +
-        (rows.value > n ? "; among more, expect less, and take more candidates." : "."),
+        (rows.value > n ? "; among more, expect less, and re-rank more candidates." : "."),
     ];
-    if (!enough) lines.unshift("No length that was measured finds so much; the longest:");
+    if (!enough) lines.unshift("No length that was measured reaches the target; the longest:");
     form.querySelector("output").innerText = lines.join("\n");
   };
   form.addEventListener("input", answer);
