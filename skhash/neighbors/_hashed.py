@@ -46,7 +46,7 @@ from skhash.utils.arrays import (
     unit_rows,
     validate_data,
 )
-from skhash.utils.chunks import row_chunks
+from skhash.utils.chunks import RowView, dense_chunks, row_chunks
 from skhash.utils.parameters import AnyInt, Count, Metric, with_parameters
 from skhash.utils.progress import steps_of
 
@@ -215,7 +215,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             fit_params["ids"] = ids
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
-        rows = self._scaled(X)
+        rows = self._rows_to_encode(X)
         with steps_of("HashedNeighbors", self.verbose) as begin:
             encoder = self._new_encoder()
             begin(f"encoder, {_described(encoder)}")
@@ -524,7 +524,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         )
 
     def _add(self, X, y, ids, **options):
-        columns = self._columns(self.index_, self._scaled(X))
+        columns = self._columns(self.index_, self._rows_to_encode(X))
         if self._has_vectors:
             columns["vectors"] = read_vectors(X)
         self.index_._add(columns.pop("X"), y, ids, **columns, **options)
@@ -723,7 +723,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         decoder, errors = read_decoder(self._decoder, index.metric), None
         _, seen = seen_by(self.encoder_, rows)
         if decoder.by_angle:
-            errors = np.where(are_zero(seen), np.inf, 0.0)
+            zeros = [are_zero(chunk) for _, chunk in dense_chunks(seen)]
+            errors = np.where(np.concatenate(zeros), np.inf, 0.0)
         elif decoder.has_numbers:
             given = np.unpackbits(codes, axis=1, count=decoder.n_bits)
             given = codes if quantizer_of(self.encoder_) is not None else given
@@ -734,7 +735,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Return this search over other rows, for scorers."""
         other = copy(self)
         kept = {"vectors": read_vectors(X)} if self._has_vectors else {}
-        other.index_ = self._indexed(clone(self.index_), self._scaled(X), **kept)
+        rows = self._rows_to_encode(X)
+        other.index_ = self._indexed(clone(self.index_), rows, **kept)
         return other
 
     def _read_vectors(self, X):
@@ -761,6 +763,17 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _scaled(self, X):
         """Return rows as the encoder is given them; texts stay."""
         return unit_rows(X) if self.metric == "cosine" and is_numeric(X) else X
+
+    def _rows_to_encode(self, X):
+        """Return `_scaled` rows; for a quantizer, a view that scales what is read."""
+        from skhash.quantization import AdditiveQuantizer
+
+        encoder = getattr(self.encoder, "estimator", self.encoder)  # if it is frozen
+        reads_views = isinstance(encoder, Integral | AdditiveQuantizer)
+        is_array = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
+        if self.metric == "cosine" and reads_views and is_array:
+            return RowView(X, prepare=unit_rows)
+        return self._scaled(X)
 
     def _encode(self, rows):
         """Return the packed codes of rows."""

@@ -18,7 +18,12 @@ from skhash.persistence.schema import Attribute, Plain, optional, reals, wholes
 from skhash.quantization._blocks import least_squares
 from skhash.quantization._codebook import decode, squared_errors
 from skhash.quantization._rounding import round_codebook
-from skhash.utils.arrays import check_magnitude, contiguous_rows, validate_rows
+from skhash.utils.arrays import (
+    check_magnitude,
+    contiguous_rows,
+    validate_data,
+    validate_rows,
+)
 from skhash.utils.chunks import RowView, dense_rows
 
 # Entries of a part of a codebook, whose fit needs memory with their square and time
@@ -139,6 +144,9 @@ class CodebookMixin:
             )
 
     def _validate(self, X, *, reset):
+        if isinstance(X, RowView):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
         X = validate_rows(self, X, reset=reset, accept_sparse="csr")
         return RowView(X, prepare=contiguous_rows) if isinstance(X, np.ndarray) else X
 

@@ -30,8 +30,9 @@ from skhash.metrics import (
     precision_at_k_score,
     true_neighbors,
 )
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, _hashed
 from skhash.quantization import LinearDecoder
+from skhash.utils.arrays import unit_rows
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
 QUANTIZER = AdditiveQuantizer(3, n_alternations=1, beam_width=2)
@@ -527,3 +528,25 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
         HashedNeighbors.load(tmp_path / "index")
     with pytest.raises(FileNotFoundError, match=r"no file .*vectors\.npy"):
         search.fit(other)
+
+
+@each("make", [lambda encoder: encoder, FrozenEstimator])
+def test_vectors_are_scaled_where_they_are_read(make, monkeypatch):
+    """No copy of all is made for the cosine, and the codes are those of such a copy."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 300)).astype(np.float32)
+    X[7] = 0
+    options = {"n_alternations": 0, "beam_width": 1, "max_train_samples": 600}
+    encoder = AdditiveQuantizer(1, **options).fit(unit_rows(X[:600]))
+    sizes, scale = [], _hashed.unit_rows
+
+    def note(rows):
+        sizes.append(len(rows))
+        return scale(rows)
+
+    monkeypatch.setattr(_hashed, "unit_rows", note)
+    search = HashedNeighbors(make(encoder), metric="cosine").fit(X)
+    assert sum(sizes) >= len(X) > max(sizes)
+    codes = search.encoder_.transform(unit_rows(X))
+    np.testing.assert_array_equal(search.index_.packed_codes_, codes)
+    assert search.kneighbors(X[:1], 1, ids=[7])[0] == 1  # a right angle
