@@ -35,6 +35,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 import faiss
@@ -740,7 +741,7 @@ def parse(arguments=None):
     parser.add_argument("--quick", action="store_true", help="digits, one seed")
     add_files(parser)
     what = "a file of results; its rows that are not in JSON files are shown too"
-    parser.add_argument("--keep", help=what)
+    parser.add_argument("--keep", type=Path, help=what)
     if parser.parse_args(arguments).quick:
         parser.set_defaults(sets=["digits"], bytes=[4, 8], seeds=[0])
     return parser.parse_args(arguments)
@@ -769,6 +770,9 @@ def main(arguments=None):
     seeds = sorted({int(name.split("/")[4]) for name in tested})
     tables = tables_of(content)
     if arguments.keep:
+        for title in TITLES.values():
+            if f"<summary>{title}<" in arguments.keep.read_text(encoding="utf-8"):
+                tables.setdefault(title, Table(COLUMNS))
         keep_rows(tables, content, arguments.keep, n_names=2)
         for name in TITLES.values() & tables.keys():
             tables[name].rows.sort(key=lambda row: int(row[2]))  # search bytes
