@@ -125,7 +125,7 @@ def of_metrics():
     coded = {"query_codes": BITS, "database_codes": BITS, "n_retrieved": np.array([3])}
     truth = {"true_neighbors_indices": ROWS[:, None]}
     yield metrics.neighbor_recall_score, coded | truth
-    yield metrics.search_recall_score, truth | {"indices": ROWS[::-1, None]}
+    yield metrics.search_recall_score, truth | {"indices": ROWS[:, None] // 2}
     yield metrics.quantization_error, {"outputs": X}
     yield metrics.true_neighbors, rows | {"n_neighbors": 3}
     yield metrics.retrieval_scorer, {"estimator": encoder, "X": X, "y": Y}

@@ -176,7 +176,7 @@ def test_saved_networks_want_their_factory(tmp_path):
     params = {"module": small_cnn, "input_shape": (1, 8, 8)}
     fitted = encoder(**params).fit(X, Y)
     bits = fitted.transform(X)
-    with pytest.warns(UserWarning, match="module: function"):
+    with pytest.warns(UserWarning, match="module is not saved, because a function"):
         fitted.save(tmp_path / "encoder")
     loaded = skhash.load(tmp_path / "encoder")
     with pytest.raises(ValueError, match="parameter module"):
