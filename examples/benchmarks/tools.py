@@ -112,14 +112,14 @@ def keep_rows(tables, content, path, n_names):
     tables : dict of Table, by caption; content : as of `merged`; n_names : the first
     columns, which name what is measured
     """
+    text, head = Path(path).read_text(encoding="utf-8"), content["head"]
     for caption, table in tables.items():
         measured = {tuple(map(str, row[:n_names])) for row in table.rows}
-        for row in read_table(path, caption):
+        for row in read_table(path, caption) if caption in text else []:
             cells = [row.get(name, "") for name in table.formats]
             if tuple(cells[:n_names]) not in measured:
                 cells = [int(cell) if cell.isdigit() else cell for cell in cells]
                 table.rows.append(cells)
-    text, head = Path(path).read_text(encoding="utf-8"), content["head"]
     kept = re.search("```shell\n(.*?)\n```", text, re.DOTALL)[1].splitlines()
     day = re.search(r"\d{4}-\d\d-\d\d", text)[0]
     kept = [f"# {day}, rows that were not measured again", *kept, f"# {head['date']}"]
