@@ -28,11 +28,11 @@ def stored(result) -> str:
     """Describe the storage of the recommended search."""
     reads = result.settings["rerank"]
     parts = {
-        "code": "{:,} bytes of code a vector",
-        "beside": "{:,} more beside it",
-        "codebook": "the codebook once, {:,} bytes",
-        "vector": "the vectors, {:,} bytes each, of which a query reads "
-        f"{reads}: they may stay on disk",
+        "code": "{:,} bytes of code per vector",
+        "beside": "{:,} more next to each code",
+        "codebook": "{:,} bytes for the codebook, shared by all",
+        "vector": "the vectors, {:,} bytes each, which can stay on disk: a query reads "
+        f"{reads}",
     }
     storage = result.storage
     return "; ".join(parts[key].format(storage[key]) for key in parts if storage[key])
@@ -62,12 +62,10 @@ def caution(result) -> str:
     n_rows = settings["n_rows"]
     if settings["n_database"] + settings["n_queries"] < n_rows:
         return (
-            f"Expect less among all {n_rows:,} vectors: recall falls as a database "
-            f"grows. --n-vectors {n_rows} says how far."
+            f"With all {n_rows:,} vectors, recall will be lower; --n-vectors {n_rows} "
+            "predicts it."
         )
-    return (
-        "Recall falls as a database grows: --n-vectors N says what to expect among N."
-    )
+    return "With more vectors, recall falls; --n-vectors N predicts it for N vectors."
 
 
 def cells_of(rows, settings) -> list[dict[str, str]]:

@@ -26,8 +26,8 @@ LEGEND = (
     "search: hamming compares codes with the codes of queries; asymmetric compares "
     "uncompressed queries with decoded codes. recall {k}@n: share of the {k} true "
     "neighbours among the first n; with n above {k}, after re-ranking these by their "
-    "vectors. codebook: bytes that decode all codes. depth: the n that reaches the "
-    "target."
+    "vectors. codebook: bytes that all codes share, to decode them. depth: the n that "
+    "reaches the target."
 )
 PARAMETERS = "n_bits methods metric n_neighbors rerank sample n_queries".split()
 PARAMETERS += ["target_recall", "n_vectors", "device", "random_state"]
@@ -136,8 +136,8 @@ def _print_table(result, name, n_rows) -> None:
     print()
     if len(rows) < len(result.rows):
         print_text(
-            "The recommended search, then those that no other beats in both memory and "
-            f"recall; --all prints all {len(result.rows)}."
+            "First the recommended search, then those that no other beats in memory "
+            f"and recall; --all prints all {len(result.rows)}."
         )
     print_text(texts.how_measured(settings))
     print_text(LEGEND.format(k=settings["n_neighbors"]))
