@@ -637,7 +637,7 @@ class TestRecommendation:
         rows = [make_row("a", 80, 0.95)]
         peer = make_row("pq", 16, 1.0, extra=4, codebook=4000)
         others = recommend(rows, peers=[peer], n_rows=n_rows).alternatives[-1]
-        assert ("From 1,000 vectors on, this needs less memory: pq" in others) == (
+        assert ("With 1,000 or more vectors, this needs less memory: pq" in others) == (
             n_rows < 1000
         )
         assert ("does better than the recommendation: pq" in others) == (n_rows > 999)
@@ -648,7 +648,7 @@ class TestRecommendation:
         rows = [make_row("a", 80, 0.95), make_row("b", 8, 0.95, extra=4, codebook=once)]
         peer = make_row("pq", 16, 1.0, extra=4, codebook=4000)
         ours, *_, others = recommend(rows, peers=[peer], n_rows=500).alternatives
-        assert f"From {once // 5:,} vectors on" in ours
+        assert f"With {once // 5:,} or more vectors" in ours
         assert ("From 1,000 to 5,000 vectors, this" in others) == (once == 9000)
         assert ("For more vectors" in others) == (once == 9000)
 
