@@ -133,10 +133,8 @@ def _for_more_vectors(best, choices, target, until=None) -> str | None:
     last = None if until is None else _pays_from(later, until)
     if best.recall < target or first is None or (last is not None and last <= first):
         return None
-    span = "" if last is None else f" to {last:,}"
-    return (
-        f"With {first:,}{span or ' or more'} vectors, this needs less memory: {later}."
-    )
+    span = "or more" if last is None else f"to {last:,}"
+    return f"With {first:,} {span} vectors, this needs less memory: {later}."
 
 
 def _pays_from(before, after) -> int | None:

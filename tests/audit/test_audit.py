@@ -649,7 +649,7 @@ class TestRecommendation:
         peer = make_row("pq", 16, 1.0, extra=4, codebook=4000)
         ours, *_, others = recommend(rows, peers=[peer], n_rows=500).alternatives
         assert f"With {once // 5:,} or more vectors" in ours
-        assert ("From 1,000 to 5,000 vectors, this" in others) == (once == 9000)
+        assert ("With 1,000 to 5,000 vectors, this" in others) == (once == 9000)
         assert ("For more vectors" in others) == (once == 9000)
 
     def test_a_peer_of_equal_bytes_that_finds_more_is_named(self):
