@@ -43,7 +43,7 @@ OURS = "skhash"
 DECODED = "ours, from residuals"
 METHODS = {
     DECODED: (OURS, "#d62839"),
-    "RQ, by angle": ("RQ, by angle", "#0b3c6f"),
+    "RQ, by angle": ("RQ, by angle", "#e09f3e"),
     "RQ": ("RQ", "#3a86c8"),
     "OPQ": ("OPQ", "#2a9d5c"),
     "PQ": ("PQ", "#8fbf6a"),
