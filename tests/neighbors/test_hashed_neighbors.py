@@ -534,7 +534,7 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
 def test_vectors_are_scaled_where_they_are_read(make, monkeypatch):
     """No copy of all is made for the cosine, and the codes are those of such a copy."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(40_000, 300)).astype(np.float32)
+    X = rng.normal(size=(30_000, 300)).astype(np.float32)
     X[7] = 0
     options = {"n_alternations": 0, "beam_width": 1, "max_train_samples": 600}
     encoder = AdditiveQuantizer(1, **options).fit(unit_rows(X[:600]))
