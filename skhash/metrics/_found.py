@@ -95,6 +95,7 @@ def search_recall_score(indices, true_neighbors_indices) -> float:
             f"true_neighbors_indices hold {truth.min()}, which is no position."
         )
     # Positions of different queries become different numbers, and so does -1.
+    found = np.maximum(found.astype(np.int64), -1)
     width = 2 + int(max(found.max(), truth.max()))
     first = width * np.arange(len(found))[:, None]
     return float(np.isin(first + truth, first + found).mean())

@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from skhash.numerics._decoder import (
     bits_of_block,
@@ -24,7 +24,7 @@ from skhash.utils.arrays import (
     validate_data,
     validate_rows,
 )
-from skhash.utils.chunks import RowView, dense_rows
+from skhash.utils.chunks import RowView, dense_chunks, dense_rows
 
 # Entries of a part of a codebook, whose fit needs memory with their square and time
 # with the third power (32 bytes in two parts find less than in one); for each row,
@@ -146,6 +146,9 @@ class CodebookMixin:
     def _validate(self, X, *, reset):
         if isinstance(X, RowView):
             validate_data(self, X, reset=reset, skip_check_array=True)
+            for _, rows in dense_chunks(X.X) if reset else ():  # before minutes pass
+                name = type(self).__name__
+                assert_all_finite(rows, estimator_name=name, input_name="X")
             return X
         X = validate_rows(self, X, reset=reset, accept_sparse="csr")
         return RowView(X, prepare=contiguous_rows) if isinstance(X, np.ndarray) else X

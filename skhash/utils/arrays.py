@@ -165,7 +165,7 @@ def unit_rows(X, norm="l2"):
     norm : {"l2", "l1"}
     """
     X = contiguous_rows(X if sparse.issparse(X) else as_array(X))
-    X = check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES)
+    X = check_array(X, accept_sparse="csr", dtype=FLOAT_DTYPES, input_name="X")
     return normalize(with_safe_squares(X), norm=norm)
 
 

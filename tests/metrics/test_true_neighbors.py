@@ -274,7 +274,7 @@ def test_bad_truth_is_named(truth, options, message):
         neighbor_recall_score(CODES, CODES, truth, **options)
 
 
-@each("dtype", [np.int64, np.int32, np.uint32])
+@each("dtype", [np.int64, np.int32, np.uint32, np.uint64])
 def test_recall_of_a_search_counts_common_positions(dtype):
     rng = np.random.default_rng(0)
     for n_found in (1, 5, 40):
@@ -286,6 +286,9 @@ def test_recall_of_a_search_counts_common_positions(dtype):
     # -1 is found nowhere, also after the largest position of the query before.
     assert search_recall_score([[0], [-1]], [[39], [39]]) == 0
     assert search_recall_score([[-1, 3], [-1, -1]], [[3], [3]]) == 0.5
+    assert search_recall_score([[0, 0], [-2, -9]], [[39], [39]]) == 0
+    none = np.array([[39], [2**64 - 1]], dtype=np.uint64)  # of usearch
+    assert search_recall_score(none, np.array([[39], [39]], dtype=np.uint64)) == 0.5
 
 
 @each(

@@ -33,6 +33,7 @@ from skhash.metrics import (
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, _hashed
 from skhash.quantization import LinearDecoder
 from skhash.utils.arrays import unit_rows
+from skhash.utils.chunks import RowView
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
 QUANTIZER = AdditiveQuantizer(3, n_alternations=1, beam_width=2)
@@ -550,3 +551,17 @@ def test_vectors_are_scaled_where_they_are_read(make, monkeypatch):
     codes = search.encoder_.transform(unit_rows(X))
     np.testing.assert_array_equal(search.index_.packed_codes_, codes)
     assert search.kneighbors(X[:1], 1, ids=[7])[0] == 1  # a right angle
+
+
+def test_a_number_that_is_none_is_found_before_the_fit():
+    """Also in a row that is not in the sample of the fit."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    for value in (np.nan, np.inf):
+        for row in range(0, 300, 60):
+            wrong = X.copy()
+            wrong[row, 1] = value
+            encoder = AdditiveQuantizer(1, max_train_samples=20)
+            with pytest.raises(ValueError, match="X contains"):
+                encoder.fit(RowView(wrong, prepare=unit_rows))
+            with pytest.raises(ValueError, match="X contains"):
+                HashedNeighbors(encoder, metric="cosine").fit(wrong)
