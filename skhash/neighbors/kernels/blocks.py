@@ -7,6 +7,7 @@ from its begin to its end.
 from skhash.utils.kernels import inlined_kernel, kernel
 
 BLOCK = 512  # codes in a block
+LINE = 64  # bytes in a line of the cache
 
 
 @kernel

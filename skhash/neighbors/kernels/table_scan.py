@@ -16,8 +16,7 @@ Arguments of all kernels:
 
 * codes: `Codes`; live: see `bits.is_live`;
 * queries: float32 (n_queries, n_bytes, 256), the tables of `Decoder.tables`;
-* steps: uint8 (n_queries, n_rows, n_entries), memory for tables of steps: a row for
-  each byte of the codes and one for levels, with ENTRIES or ENTRIES_OF_BITS.
+* n_entries: int, those of a table of steps for a byte: ENTRIES or ENTRIES_OF_BITS.
 """
 
 from collections import namedtuple
@@ -25,7 +24,7 @@ from collections import namedtuple
 import numpy as np
 
 from skhash.neighbors.kernels.bits import ONE, is_live, trailing_zeros
-from skhash.neighbors.kernels.blocks import BLOCK, level_at
+from skhash.neighbors.kernels.blocks import BLOCK, LINE, level_at
 from skhash.neighbors.kernels.byte_tables import (
     ENTRIES,
     ENTRIES_OF_BITS,
@@ -113,14 +112,17 @@ def _score(codes, query, position):
 
 
 @inner_kernel
-def _work(steps):
-    """Return memory to work in, with these tables."""
-    n_queries, n_rows, n_entries = steps.shape
+def _work(codes, n_queries, n_entries):
+    """Return memory to work in."""
+    n_rows = min(codes.blocks.shape[1], codes.n_bytes + 1)
+    # A vector that crosses a line of the cache is read at half the speed.
+    room = np.empty(n_queries * n_rows * n_entries + LINE, dtype=np.uint8)
+    tables = room[-room.ctypes.data % LINE :][: len(room) - LINE]
     return Work(
         bounds=np.empty((n_rows, 256), dtype=np.float32),
         fewer=np.empty((n_rows, n_entries), dtype=np.float32),
         lowest=np.empty(2 * n_rows, dtype=np.float32),
-        tables=steps,
+        tables=tables.reshape(n_queries, n_rows, n_entries),
         scales=np.empty((n_queries, 4)),
         found=np.empty(BLOCK // 64, dtype=np.uint64),
     )
@@ -332,7 +334,7 @@ def _take(codes, query, places, order, most, heap):
 
 
 @kernel
-def nearest(codes, live, queries, layout, sample, steps, scores, positions):
+def nearest(codes, live, queries, layout, sample, n_entries, scores, positions):
     """Write the k codes of smallest (score, position) of each query, in this order.
 
     layout : int64, the blocks to search; and int32 (n,), the positions of the codes by
@@ -342,7 +344,8 @@ def nearest(codes, live, queries, layout, sample, steps, scores, positions):
     positions (n_queries, k) : int64, written. Where the blocks have fewer than k such
     codes, scores of infinity stand behind theirs, with position 0.
     """
-    work, mosts = _work(steps), np.empty(len(queries), dtype=np.float32)
+    work = _work(codes, len(queries), n_entries)
+    mosts = np.empty(len(queries), dtype=np.float32)
     for q in range(len(queries)):
         mosts[q] = _first_limit(codes, live, queries[q], *sample)
         for i in range(scores.shape[1]):
@@ -388,7 +391,7 @@ def _longer(array):
 
 
 @kernel
-def within(codes, live, queries, span, radius, steps):
+def within(codes, live, queries, span, radius, n_entries):
     """Return the codes of blocks with scores of at most `radius`, by position.
 
     span : the first block to search, and the one behind the last; radius : float32
@@ -399,7 +402,7 @@ def within(codes, live, queries, span, radius, steps):
         The query, and the code.
     scores : float32 (n_found,)
     """
-    size, n, work = 0, codes.n, _work(steps)
+    size, n, work = 0, codes.n, _work(codes, len(queries), n_entries)
     places = np.empty(BLOCK, dtype=np.int64)
     owners, positions = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
     scores = np.empty(BLOCK, dtype=np.float32)

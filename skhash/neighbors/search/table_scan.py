@@ -11,7 +11,7 @@ from skhash.neighbors.kernels import byte_tables
 from skhash.neighbors.kernels import table_scan as kernels
 from skhash.neighbors.kernels.blocks import BLOCK
 from skhash.neighbors.search.base import by_query
-from skhash.neighbors.search.chunks import live_codes, read_only, zeros_aligned
+from skhash.neighbors.search.chunks import live_codes, read_only
 from skhash.numerics._decoder import bits_of_block
 from skhash.numerics._levels import numbers_of
 from skhash.numerics._nearest import smallest
@@ -64,23 +64,24 @@ def _nearest(scorer, queries, k, live, guesses):
     layout = _layout(scorer)
     lists = layout[-1] if guesses else None
 
-    def by_lists(codes, order, live, tables, part, steps):
+    def by_lists(codes, order, live, tables, part, n_entries):
         scores, positions = _answers(len(tables), k)
         for q in range(len(tables)):
             row = slice(q, q + 1)
             layout = _nearest_blocks(scorer, lists, tables[q], part.every), order
             best = scores[row], positions[row]
-            kernels.nearest(codes, live, tables[row], layout, (1, 0), steps[row], *best)
+            kernels.nearest(codes, live, tables[row], layout, (1, 0), n_entries, *best)
         return scores, positions
 
-    def by_sample(codes, order, live, tables, part, steps):
+    def by_sample(codes, order, live, tables, part, n_entries):
         answers = _answers(len(tables), k)
         step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
         # How many of the nearest are expected in the sample; it hardly ever has `few`.
         share = k * kernels.SAMPLED_CODES / (BLOCK * step)
         few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
         layout = np.arange(*part.span), order
-        kernels.nearest(codes, live, tables, layout, (step, few), steps, *answers)
+        sample = step, few
+        kernels.nearest(codes, live, tables, layout, sample, n_entries, *answers)
         return answers
 
     search = by_sample if lists is None else by_lists
@@ -110,8 +111,8 @@ def _nearest_blocks(scorer, lists, tables, every):
 def within(scorer, queries, radius, live):
     """Return scores and positions of all codes within a radius, and counts."""
 
-    def search(codes, order, live, tables, part, steps):
-        near = kernels.within(codes, live, tables, part.span, radius, steps)
+    def search(codes, order, live, tables, part, n_entries):
+        near = kernels.within(codes, live, tables, part.span, radius, n_entries)
         owners, places, scores = near
         positions = order[places].astype(np.int64) if len(order) else places
         return by_query(owners, positions, scores, len(tables))
@@ -134,14 +135,14 @@ def _run(search, scorer, layout, queries, live):
     n_bytes, n_blocks = scorer.n_bytes, len(codes.blocks)
     work = n_queries * len(scorer) * n_bytes
     threads = threads_for(work, MIN_THREAD_WORK, scorer.n_jobs)
-    shares_codes = n_queries < 2 * threads
+    shares_codes = 1 < threads and n_queries < 2 * threads
+    n_entries = _n_entries(scorer)
 
     def tables_of(rows):
         return scorer.decoder.tables(dense_rows(queries[rows]), n_bytes)
 
     def call(tables, part):
-        steps = _steps(scorer, len(tables), codes)
-        return search(codes, order, live, tables, part, steps)
+        return search(codes, order, live, tables, part, n_entries)
 
     if shares_codes:
         spans = enumerate(even_chunks(n_blocks, threads))
@@ -242,11 +243,9 @@ def has_halves(decoder):
     return rest <= MAX_REST * np.square(entries).sum()
 
 
-def _steps(scorer, n_queries, codes):
-    """Return memory for the tables of steps, see `kernels`."""
-    n_rows = min(codes.blocks.shape[1], codes.n_bytes + 1)
-    n_entries = byte_tables.ENTRIES
-    if n_entries != byte_tables.ENTRIES_OF_BITS:
-        if scorer.key.once("has halves", lambda: has_halves(scorer.decoder)):
-            n_entries = byte_tables.ENTRIES_OF_BITS
-    return zeros_aligned((n_queries, n_rows, n_entries))
+def _n_entries(scorer):
+    """Return how many entries a table of steps has for a byte; see `kernels`."""
+    if byte_tables.ENTRIES == byte_tables.ENTRIES_OF_BITS:
+        return byte_tables.ENTRIES
+    halves = scorer.key.once("has halves", lambda: has_halves(scorer.decoder))
+    return byte_tables.ENTRIES_OF_BITS if halves else byte_tables.ENTRIES

@@ -9,8 +9,6 @@ from skhash.utils.lazy import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
 
-LINE = 64  # bytes in a line of the cache
-
 
 class Order:
     """The positions of codes that stand in another order.
@@ -155,6 +153,6 @@ def _zeros(n_blocks, n_rows):
     One that does is read at half the speed.
     """
     n_bytes = n_blocks * n_rows * _kernels.BLOCK
-    room = np.zeros(n_bytes + LINE, dtype=np.uint8)
-    start = -room.ctypes.data % LINE
+    room = np.zeros(n_bytes + _kernels.LINE, dtype=np.uint8)
+    start = -room.ctypes.data % _kernels.LINE
     return room[start : start + n_bytes].reshape(n_blocks, n_rows, _kernels.BLOCK)
