@@ -2,7 +2,10 @@
 
 import json
 import re
+from collections import defaultdict
 from pathlib import Path
+
+import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 # Rows that were searched, as docs/benchmarks/bytes.md says.
@@ -18,10 +21,12 @@ SEARCHED = {
 
 def byte_codes() -> str:
     """Return, as JSON, the codes of bytes by data set, from the shortest one on."""
-    parts = (RESULTS / "bytes.md").read_text("utf-8").split("<summary>")[1:]
-    found = {}
-    for part in parts:
-        title, best = part.partition("</summary>")[0], {}
+    text = (RESULTS / "bytes.md").read_text("utf-8")
+    heads = r"^(?:<summary>|\*\*)(.+?)(?:</summary>|\*\*)$"
+    _, *parts = re.split(heads, text, flags=re.MULTILINE)
+    found, slopes = {}, growth_slopes()
+    for title, part in zip(parts[::2], parts[1::2], strict=True):
+        best = {}
         for line in re.findall(r"^\| ours, (?:bytes|from).*", part, re.MULTILINE):
             _, code, search, _, alone, ranked = line.split(" | ")[:6]
             entry = dict(
@@ -34,5 +39,26 @@ def byte_codes() -> str:
             best[int(search)] = max(entry, other, key=lambda one: one["ranked"])
         if title in SEARCHED:
             codes = [best[n_bytes] for n_bytes in sorted(best)]
-            found[title] = {"n": SEARCHED[title], "codes": codes}
+            slope = slopes.get(title) or np.mean([*slopes.values()], axis=0).tolist()
+            found[title] = {"n": SEARCHED[title], "codes": codes, "slopes": slope}
     return json.dumps(found)
+
+
+def growth_slopes() -> dict[str, list[float]]:
+    """Return how recalls fall by data set: the first ten codes, and 100 candidates.
+
+    That is by how much the arc cosine of the square root of the recall grows with the
+    natural logarithm of the number of vectors, as `skhash.auditing.growth` fits it; the
+    mean of all lengths of codes.
+    """
+    groups, slopes = defaultdict(list), defaultdict(list)
+    text = (RESULTS / "growth.md").read_text("utf-8")
+    row = r"^\| ([^|]+) \| (\d+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|"
+    for title, n_bytes, n, *recalls in re.findall(row, text, re.MULTILINE):
+        recalls = [float(recall) for recall in recalls]
+        groups[title, n_bytes].append([int(n.replace(",", "")), *recalls])
+    for (title, _), rows in groups.items():
+        sizes, *recalls = np.array(rows).T
+        angles = np.arccos(np.sqrt(recalls)).T
+        slopes[title].append(np.polyfit(np.log(sizes), angles, 1)[0])
+    return {title: np.mean(parts, axis=0).tolist() for title, parts in slopes.items()}

@@ -1,7 +1,13 @@
 """Pages show the results that benchmarks wrote: all of them, and no others."""
 
+import json
 import re
 from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skhash.auditing.growth import Growth
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [path for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
@@ -35,6 +41,31 @@ def test_the_page_on_recall_says_what_the_table_has():
     assert min(counts, key=lambda data: counts[data][0] / sum(counts[data])) == "glove"
     differences = re.findall(r" \| ([+-]0\.\d+) \| ", text)
     assert min(map(float, differences)) > -0.02
+
+
+def test_the_calculator_knows_all_data_and_how_recall_falls(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import measured
+
+    data = json.loads(measured.byte_codes())
+    assert {title: it["n"] for title, it in data.items()} == measured.SEARCHED
+    slopes = measured.growth_slopes()
+    text = (DOCS / "results/growth.md").read_text(encoding="utf-8")
+    cells = [line.strip("| ").split(" | ") for line in text.splitlines()]
+    for title, means in slopes.items():
+        assert data[title]["slopes"] == means
+        for column, mean in zip((3, 4), means, strict=True):
+            grown = []
+            for n_bytes in ("8", "16"):
+                rows = [row for row in cells if row[:2] == [title, n_bytes]]
+                sizes = [int(row[2].replace(",", "")) for row in rows]
+                recalls = [float(row[column]) for row in rows]
+                angles = [
+                    np.arccos(np.sqrt(Growth(sizes, recalls, n).expected))
+                    for n in (10**5, 10**6)
+                ]
+                grown.append(np.diff(angles)[0] / np.log(10))
+            assert np.mean(grown) == pytest.approx(mean)
 
 
 def test_diagrams_are_what_their_script_draws(tmp_path, monkeypatch):

@@ -14,8 +14,15 @@
   const percent = (share) => `${(100 * share).toFixed(1)}%`;
 
   const answer = () => {
-    const { n, codes } = measured[data.value];
-    const enough = codes.find((code) => 100 * code.ranked >= target.value);
+    const { n, codes, slopes } = measured[data.value];
+    const among = (recall, slope) => {
+      const angle = Math.acos(Math.sqrt(recall));
+      const added = slope * Math.log(Math.max(1, rows.value / n));
+      return Math.cos(Math.min(Math.PI / 2, angle + added)) ** 2;
+    };
+    const alone = (code) => among(code.alone, slopes[0]);
+    const ranked = (code) => among(code.ranked, slopes[1]);
+    const enough = codes.find((code) => 100 * ranked(code) >= target.value);
     const code = enough ?? codes[codes.length - 1];
     const memory = rows.value * code.search_bytes;
     const codebook = 256 * code.code_bytes * columns.value; // of whole numbers of a byte
@@ -23,10 +30,10 @@
       `Codes of ${code.code_bytes} bytes: ${code.search_bytes} bytes a vector in the index.`,
       `${size(memory)}, and about ${size(codebook)} for the codebook, in place of ` +
         `${size(4 * rows.value * columns.value)} of float32.`,
-      `Expect ${percent(code.ranked)} of the ten nearest among 100 candidates, and ` +
-        `${percent(code.alone)} among the first ten codes, without re-ranking.`,
+      `Expect ${percent(ranked(code))} of the ten nearest among 100 candidates, and ` +
+        `${percent(alone(code))} among the first ten codes, without re-ranking.`,
       `Measured on ${n.toLocaleString("en")} vectors` +
-        (rows.value > n ? "; among more, expect less, and re-rank more candidates." : "."),
+        (rows.value > n ? ", and extrapolated to your number of vectors." : "."),
     ];
     if (!enough) lines.unshift("No length that was measured reaches the target; the longest:");
     form.querySelector("output").innerText = lines.join("\n");

@@ -7,6 +7,7 @@ neighbours (figures 6 and 7) and recall of the largest inner products (figure 8)
     python examples/benchmarks/sgh_paper.py error time recall mips --output results
     python examples/benchmarks/sgh_paper.py recall --files base.fvecs query.fvecs
     python examples/benchmarks/sgh_paper.py recall --files sift-128-euclidean.hdf5
+    python examples/benchmarks/sgh_paper.py recall --files sift --database-rows 200000
     python examples/benchmarks/sgh_paper.py --output results --picture docs/images \
         --results docs/results/sgh_paper.md
 
@@ -81,6 +82,8 @@ def load(figure, paths, data_home):
         return tools.load_glove(**setting, data_home=data_home)
     if not paths:
         return tools.load_fashion_mnist(data_home=data_home)
+    if paths[0] in tools.LOADERS:
+        return tools.LOADERS[paths[0]](data_home=data_home)
     if paths[0].endswith((".h5", ".hdf5")):
         return read_ann_hdf5(paths[0])
     base, query = (open_vectors(path) for path in paths)
@@ -395,12 +398,13 @@ def show(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figures", nargs="*", help=", ".join(FIGURES))
-    files = "base and query vectors, or one HDF5"
+    files = "base and query vectors, one HDF5, or the name of a data set"
     parser.add_argument("--files", nargs="+", help=files)
     parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--methods", nargs="+", default=[*METHODS, *QUANTIZERS])
     parser.add_argument("--train-rows", type=int, default=100_000)
+    parser.add_argument("--database-rows", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--output", type=Path, help="folder for a file a figure")
     parser.add_argument("--results", type=Path, help="a file of the tables")
@@ -414,6 +418,8 @@ def main():
             print(f"{figure} left out. {error}")
             continue
         query = sample(data.query, arguments.queries)
+        database = sample(data.database, arguments.database_rows)
+        data = replace(data, database=database)
         about_data = (
             f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
             f"{len(query):,} queries, at most {arguments.train_rows:,} training rows"
