@@ -35,7 +35,7 @@
       `Measured on ${n.toLocaleString("en")} vectors` +
         (rows.value > n ? ", and extrapolated to your number of vectors." : "."),
     ];
-    if (!enough) lines.unshift("No length that was measured reaches the target; the longest:");
+    if (!enough) lines.unshift("No length that was measured reaches the target: re-rank more candidates. The longest:");
     form.querySelector("output").innerText = lines.join("\n");
   };
   form.addEventListener("input", answer);

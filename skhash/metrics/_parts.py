@@ -80,14 +80,34 @@ def _ends_with(steps, *names) -> bool:
 def packed_codes(parts: Parts, X) -> np.ndarray:
     """Encode the rows to score by Hamming distance."""
     encoder = None if parts.encoder is None else _steps(parts.encoder)[-1]
-    if not getattr(encoder, "_has_hamming_distances", True):
+    if not has_hamming_distances(encoder):
         raise ValueError(
             f"Codes of {type(encoder).__name__} cannot be compared by Hamming "
             "distance, as this scorer does. Score a HashedNeighbors of it with "
             "make_retrieval_scorer(), without options, or with "
             "make_neighbor_recall_scorer()."
         )
-    codes = X if parts.encoder is None else parts.encoder.transform(X)
+    if not has_hamming_distances(parts.index):
+        raise ValueError(
+            f"This scorer compares codes by Hamming distance, which is not that of "
+            f"{type(parts.index).__name__}; score it with make_retrieval_scorer(), "
+            "without options."
+        )
+    return pack(parts, codes_of(parts, X))
+
+
+def has_hamming_distances(part) -> bool:
+    """Return whether codes are compared by Hamming distance, as most are."""
+    return getattr(part, "_has_hamming_distances", True)
+
+
+def codes_of(parts: Parts, X):
+    """Return the codes of the rows to score, as the index gets them."""
+    return X if parts.encoder is None else parts.encoder.transform(X)
+
+
+def pack(parts: Parts, codes) -> np.ndarray:
+    """Return codes, packed."""
     return check_packed(codes) if parts.is_packed else pack_bits(codes)
 
 

@@ -9,13 +9,17 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from skhash.metrics._found import found_average_precision, search_recall_score
 from skhash.metrics._hamming import mean_average_precision_score
 from skhash.metrics._neighbors import neighbor_recall_score, true_neighbors
 from skhash.metrics._parts import (
     are_same_rows,
+    codes_of,
+    has_hamming_distances,
     indexed,
+    pack,
     packed_codes,
     take_apart,
 )
@@ -96,6 +100,12 @@ class RetrievalScorer(_Scorer):
         Returns
         -------
         score : float
+
+        Raises
+        ------
+        ValueError
+            If there are no labels, or codes are not compared by Hamming distance, as
+            the metric and its options need them to be.
         """
         if y is None:
             raise ValueError(
@@ -104,8 +114,11 @@ class RetrievalScorer(_Scorer):
             )
         parts = take_apart(estimator)
         asked = self._score_func, self._kwargs
-        if parts.search is not None and asked == (mean_average_precision_score, {}):
-            return score_of_search(parts, X, y)
+        if asked == (mean_average_precision_score, {}):
+            if parts.search is not None:
+                return score_of_search(parts, X, y)
+            if not has_hamming_distances(parts.index):
+                return score_of_index(parts, X, y)
         codes = packed_codes(parts, X)
         if parts.index is None:
             database, labels, exclude_self = codes, y, True
@@ -133,6 +146,16 @@ def score_of_search(parts, X, y) -> float:
             positions = other.kneighbors(rows, n_found, **options)
             return found_average_precision(positions, y, y, exclude_self=True)
     return parts.search.score(rows, y)
+
+
+def score_of_index(parts, X, y) -> float:
+    """Score what an index finds by distances of its own; see `score_of_search`."""
+    codes = codes_of(parts, X)
+    if not are_same_rows(pack(parts, codes), y, *indexed(parts.index)):
+        return parts.index.score(codes, y)
+    other = clone(parts.index).fit(codes)
+    positions = other.kneighbors(None, len(y) - 1, return_distance=False)
+    return found_average_precision(positions, y, y, exclude_self=True)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -198,9 +221,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
       the scored rows are those of the index (``return_train_score=True``), each row is
       left out of the ranking for itself. Codes are ranked by Hamming distance.
     - `HashedNeighbors` with an `AsymmetricNeighbors`, or with `rerank`, is by default
-      scored by its own answers, as in `HashedNeighbors.score`; again, rows of the index
-      are left out of their own answers. Other metrics and options rank its codes by
-      Hamming distance, which is not possible for an `AdditiveQuantizer`.
+      scored by its own answers, as in `HashedNeighbors.score`, and `JaccardNeighbors`
+      by its distances; again, rows of the index are left out of their own answers.
+      Other metrics and options rank codes by Hamming distance, which is not possible
+      for an `AdditiveQuantizer` or `JaccardNeighbors`.
 
     Parameters
     ----------

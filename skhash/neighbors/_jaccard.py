@@ -89,6 +89,8 @@ class JaccardNeighbors(CodesMixin, BaseIndex):
     packed: bool = False
     n_jobs: None | AnyInt = None
 
+    _has_hamming_distances = False
+
     def score(self, X, y) -> float:
         """Return the mean average precision of ranking the fitted codes, given labels.
 

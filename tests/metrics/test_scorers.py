@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
@@ -33,7 +34,12 @@ from skhash.metrics import (
     retrieval_scorer,
     true_neighbors,
 )
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.neighbors import (
+    AsymmetricNeighbors,
+    HammingNeighbors,
+    HashedNeighbors,
+    JaccardNeighbors,
+)
 
 # Every public scorer; those that are made, as they are by default.
 SCORERS = {
@@ -426,3 +432,24 @@ def test_a_search_that_compares_vectors_is_scored_by_them(digits):
     assert make_neighbor_recall_scorer(10, 10)(search, X) == 1
     by_codes = HashedNeighbors(Signs(4)).fit(X[:500], y[:500])
     assert retrieval_scorer(by_codes, X[500:], y[500:]) < expected - 0.1
+
+
+def test_an_index_with_other_distances_is_scored_by_them():
+    """Mean average precision of scikit-learn's Jaccard distances, sorted stably."""
+    rng = np.random.default_rng(0)
+    codes, labels = rng.random((90, 12)) < 0.4, rng.integers(3, size=90)
+    steps = make_pipeline(FunctionTransformer(), JaccardNeighbors())
+    search = steps.fit(codes[:60], labels[:60])
+    distances = pairwise_distances(codes, codes[:60], "jaccard")
+    for rows, n_found in ((slice(60), 59), (slice(60, 90), 60)):
+        if n_found == 59:  # each row is in the index, and left out
+            np.fill_diagonal(distances, np.inf)
+        order = np.argsort(distances[rows], axis=1, kind="stable")[:, :n_found]
+        hits = labels[order] == labels[rows, None]
+        precisions = np.cumsum(hits, axis=1) / np.arange(1, n_found + 1)
+        means = (precisions * hits).sum(axis=1) / hits.sum(axis=1)
+        score = make_retrieval_scorer()(search, codes[rows], labels[rows])
+        assert score == pytest.approx(means.mean())
+    for other in (make_retrieval_scorer(k=5), make_neighbor_recall_scorer()):
+        with pytest.raises(ValueError, match="not that of JaccardNeighbors"):
+            other(search, codes, labels)
