@@ -1,10 +1,9 @@
 """One code of an audit: made, timed, and scored for its search."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skhash.auditing.timing import seconds_of, timed
@@ -82,9 +81,15 @@ class Task:
         return [k, self.n_candidates, *(min(k * times, most) for times in OVERSAMPLING)]
 
 
+@lru_cache
+def warm_up(kind, **params) -> None:
+    """Import and compile what fits of this class need, once a process."""
+    kind(1, **params).fit(FEW)
+
+
 def timed_fit(encoder, X) -> float:
     """Fit and return the seconds."""
-    clone(encoder).set_params(n_bits=1).fit(FEW)
+    warm_up(type(encoder), device=encoder.device)
     return seconds_of(lambda: encoder.fit(X))[1]
 
 
@@ -108,7 +113,7 @@ def measure_encoder(encoder, method, fit_seconds, task) -> AuditRow:
 def measure_bytes(quantizer, task) -> AuditRow:
     """Return the measurements of a quantizer, which is fitted here."""
     data, n_bytes = task.data, quantizer.n_bytes
-    HashedNeighbors(1, metric=task.metric).fit(FEW)
+    warm_up(HashedNeighbors, metric=task.metric)
     _, fit_seconds = seconds_of(lambda: quantizer.fit(data.train))
     search = code_search(quantizer, task.metric, task.n_candidates)
     _, encode_seconds = seconds_of(lambda: search.fit(data.database))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 # Shorter runs are repeated until this time has passed.
-TIMED_SECONDS = 0.1
+TIMED_SECONDS = 0.03
 
 
 def seconds_of(call):
