@@ -14,6 +14,7 @@ from skhash.utils.parameters import AnyInt, Count, CountFrom0, with_parameters
 from skhash.utils.torch import check_device, inference_device
 
 _searcher = LateModule("skhash.neighbors.search.choose")
+_torch = LateModule("skhash.neighbors.search._torch")
 
 
 class CodesMixin(GraphMixin):
@@ -201,7 +202,8 @@ class CodesMixin(GraphMixin):
 
     def _find(self, what, store, selected, X, reach, radius=None):
         if X is None:
-            queries = store.own_queries()
+            store.check_all_live()
+            queries = store.packed
         else:
             queries = self._read_more_codes(X, store)
         if not len(queries):  # those of an index without codes
@@ -407,6 +409,9 @@ class HammingNeighbors(CodesMixin, BaseIndex):
         return int(radius)
 
     def _search_codes(self, what, store, selected, queries, reach):
-        return self._search(
-            what, store, selected, queries, reach, self.algorithm, self.device
-        )
+        device = inference_device(self.device) if selected.n else "cpu"
+        if device == "cpu":
+            return _searcher.find(
+                what, store, selected, queries, reach, self.n_jobs, self.algorithm
+            )
+        return _torch.find(what, store, selected, queries, reach, device)

@@ -17,10 +17,6 @@ from skhash.persistence.estimators import load_estimator, save_estimator
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.chunks import row_chunks
-from skhash.utils.lazy import LateModule
-from skhash.utils.torch import inference_device
-
-_searcher = LateModule("skhash.neighbors.search.choose")
 
 
 class BaseIndex(BaseEstimator):
@@ -270,27 +266,6 @@ class BaseIndex(BaseEstimator):
         (array([[1]], dtype=int32), array([['a']], dtype='<U1'))
         """
         return load_estimator(path, cls, mmap=mmap, verify=verify)
-
-    def _search(
-        self, what, store, selected, queries, reach, algorithm="auto", device="cpu"
-    ):
-        """Search a store by the Hamming distance, on a device.
-
-        Parameters
-        ----------
-        what, store, selected, queries, reach
-            As of `search.choose.find`.
-        algorithm, device : str
-            As of `HammingNeighbors`.
-        """
-        device = inference_device(device) if selected.n else "cpu"
-        if device == "cpu":
-            return _searcher.find(
-                what, store, selected, queries, reach, self.n_jobs, algorithm
-            )
-        from skhash.neighbors.search import _torch
-
-        return _torch.find(what, store, selected, queries, reach, device)
 
     def _answer(self, store, neighbors, return_distance, return_ids):
         """Return distances and positions, arrays or lists of arrays, as wanted."""

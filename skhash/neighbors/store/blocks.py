@@ -4,12 +4,11 @@ from functools import cached_property
 
 import numpy as np
 
+from skhash.neighbors.search.chunks import zeros_aligned
 from skhash.neighbors.store.clusters import position_type
 from skhash.utils.lazy import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
-
-LINE = 64  # bytes in a line of the cache
 
 
 class Order:
@@ -150,11 +149,4 @@ class Blocks:
 
 
 def _zeros(n_blocks, n_rows):
-    """Return blocks aligned so that no vector crosses a line of the cache.
-
-    One that does is read at half the speed.
-    """
-    n_bytes = n_blocks * n_rows * _kernels.BLOCK
-    room = np.zeros(n_bytes + LINE, dtype=np.uint8)
-    start = -room.ctypes.data % LINE
-    return room[start : start + n_bytes].reshape(n_blocks, n_rows, _kernels.BLOCK)
+    return zeros_aligned((n_blocks, n_rows, _kernels.BLOCK))
