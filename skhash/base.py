@@ -235,21 +235,15 @@ class BaseHasher(
                 stacklevel=6,
             )
 
-    def _check_code_length(self, bits) -> None:
-        if bits.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"Codes have {bits.shape[1]} bits, but this {type(self).__name__} was "
-                f"fitted for {self._n_features_out}."
-            )
-
     def _validate_fitted(self, X):
         check_is_fitted(self)
         return self._validate(X, reset=False)
 
-    def _chunks(self, X):
-        """Yield ``(rows, chunk)`` of validated data, chunks ready for `_logits`."""
-        for rows in self._slices(X):
-            yield rows, self._prepare(X[rows])
+    def _by_chunks(self, X, function) -> np.ndarray:
+        """Return ``function(chunk)`` of all rows, in chunks ready for `_logits`."""
+        X = self._validate_fitted(X)
+        chunks = (self._prepare(X[rows]) for rows in self._slices(X))
+        return np.concatenate([function(chunk) for chunk in chunks])
 
     def _slices(self, X, threads=1) -> list[slice]:
         """Return slices of rows, each for one call of `_logits`."""

@@ -13,13 +13,13 @@ from skhash.neighbors.store.files import read_store, write_store
 from skhash.neighbors.store.ids import check_same_kind, read_ids
 from skhash.neighbors.store.rows import check_column_fits, object_array, read_labels
 from skhash.neighbors.store.store import Store
-from skhash.persistence.estimators import load_estimator, save_estimator
+from skhash.persistence.estimators import SaveMixin, load_estimator
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.chunks import row_chunks
 
 
-class BaseIndex(BaseEstimator):
+class BaseIndex(SaveMixin, BaseEstimator):
     """Base of indexes: codes and their columns, in a store.
 
     The store is replaced in one assignment, so that threads that search meanwhile see
@@ -196,28 +196,6 @@ class BaseIndex(BaseEstimator):
         check_is_fitted(self)
         self._store = self._store.compact()
         return self
-
-    def save(self, path) -> None:
-        """Save the index to a directory, as safetensors and JSON.
-
-        The file holds data only: loading it runs no code. An index that is already
-        there is replaced atomically: if writing fails or the process is killed, the old
-        one stays. Clusters that have been built are saved too.
-
-        Parameters
-        ----------
-        path : path-like
-            Directory to write to. It is created if it does not exist.
-
-        Raises
-        ------
-        FileExistsError
-            If `path` is a file, or a directory with other content.
-        ValueError
-            If labels are neither numbers nor strings, or if a parameter is not valid.
-        """
-        self._fitted_store()
-        save_estimator(self, path)
 
     @classmethod
     def load(cls, path, *, mmap=False, verify=True) -> Self:

@@ -75,6 +75,8 @@ class SaveMixin:
         ------
         FileExistsError
             If `path` holds anything else.
+        ValueError
+            If labels are neither numbers nor strings, or if a parameter is not valid.
 
         See Also
         --------
@@ -82,9 +84,10 @@ class SaveMixin:
 
         Notes
         -----
-        Parameters that are not plain data (callables, callbacks) are left out with a
-        warning. Optimizer state is left out too: `partial_fit` on a loaded estimator
-        starts from the saved weights with a fresh optimizer.
+        The clusters that an index has built are saved too. Parameters that are not
+        plain data (callables, callbacks) are left out with a warning. Optimizer state
+        is left out too: `partial_fit` on a loaded estimator starts from the saved
+        weights with a fresh optimizer.
         """
         check_is_fitted(self)
         save_estimator(self, path)
