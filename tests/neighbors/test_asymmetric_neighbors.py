@@ -18,7 +18,7 @@ from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.asymmetric import largest_score
-from skhash.neighbors.store.blocks import LINE
+from skhash.neighbors.search.chunks import LINE
 from skhash.neighbors.store.decoder import METRICS
 
 N, N_BITS, N_FEATURES = 300, 21, 6
