@@ -163,8 +163,7 @@ class CodebookMixin(SaveMixin):
         """Keep a codebook, and what the rows and codes of its fit say of it."""
         self.entries_, self.scales_, self.offset_ = codebook, None, offset
         if self.block_bits_ > 1:
-            rounded = round_codebook(X, values, codebook, offset)
-            self.entries_, self.scales_ = rounded
+            self.entries_, self.scales_ = round_codebook(X, values, codebook, offset)
             codebook = self.codebook_
         self.normalized_ = have_unit_length(X)
         drawn = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
@@ -172,8 +171,7 @@ class CodebookMixin(SaveMixin):
         codes = self._codes_of_fit(rows, values[drawn])
         self.error_ = float(squared_errors(rows, codes, codebook, offset).mean())
         decoded = decode(codes, codebook, offset)
-        chosen = choose_fractions(rows, decoded, offset)
-        self.length_bits_, self.distance_bits_ = chosen
+        self.length_bits_, self.distance_bits_ = choose_fractions(rows, decoded, offset)
         return self
 
     def __sklearn_tags__(self):
