@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex, score_codes
 from skhash.neighbors._params import check_count
+from skhash.neighbors.search.base import Question
 from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import fit_context
@@ -367,12 +368,12 @@ class HammingNeighbors(CodesMixin, BaseIndex):
             what, reach = "nearest", min(k, store.n_live)
         else:
             check_count("radius", radius)
-            what, reach = "within", int(radius)
+            what, reach = "within", min(int(radius), 8 * store.n_bytes)
         is_on_cpu = inference_device(self.device) == "cpu"
         if expected_queries and store.n_live and is_on_cpu:
-            _searcher.prepare(
-                what, store, reach, expected_queries, self.n_jobs, self.algorithm
-            )
+            question = Question(what, reach, self.n_jobs, store["live"])
+            searcher = _searcher.searcher_of(store)
+            searcher.prepare(question, expected_queries, self.algorithm)
         return self
 
     def score(self, X, y) -> float:
