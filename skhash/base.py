@@ -23,7 +23,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from skhash.codes import packed_width
 from skhash.numerics._perceptron import check_layers, mlp_forward
-from skhash.persistence.estimators import save_estimator
+from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import Group, optional, reals
 from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import (
@@ -35,12 +35,16 @@ from skhash.utils.arrays import (
 from skhash.utils.chunks import column_range, even_chunks, row_chunks
 from skhash.utils.parameters import Count, RandomState, with_parameters
 from skhash.utils.threads import MIN_SHARED_WORK, map_in_threads
-from skhash.utils.torch import encoding_threads, resolve_device, threads_that_pay
+from skhash.utils.torch import check_device, encoding_threads, threads_that_pay
 
 
 @with_parameters(kw_only=True)
 class BaseHasher(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
+    SaveMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
 ):
     """Base of all encoders: ``X -> logits -> bits``, where bit = 1 if logit > 0.
 
@@ -101,8 +105,7 @@ class BaseHasher(
         """Validate and fit; leaves may pass more than `y`."""
         X = self._prepare_all(self._validate(X, reset=True))
         self._check_rows(X)
-        if self.device not in ("auto", "cpu"):
-            resolve_device(self.device)  # raises early if it is missing
+        check_device(self.device)
         y = self._validate_targets(X, y, **known)
         with threads_that_pay():
             self._fit_codes(X, y, check_random_state(self.random_state))
@@ -158,34 +161,6 @@ class BaseHasher(
         return self._encode(
             X, np.uint8, width, lambda logits: np.packbits(signs(logits), axis=1)
         )
-
-    def save(self, path) -> None:
-        """Save the fitted encoder to a directory, as safetensors and JSON.
-
-        Parameters
-        ----------
-        path : path-like
-            Directory to write to: a new one, or one that `save` wrote before. The
-            latter is replaced atomically: a crash leaves either the old or the new
-            state, complete.
-
-        Raises
-        ------
-        FileExistsError
-            If `path` holds anything else.
-
-        See Also
-        --------
-        skhash.load : Reads the directory without running code.
-
-        Notes
-        -----
-        Parameters that are not plain data (callables, callbacks) are left out with a
-        warning. Optimizer state is left out too: `partial_fit` on a loaded encoder
-        starts from the saved weights with a fresh optimizer.
-        """
-        check_is_fitted(self)
-        save_estimator(self, path)
 
     @property
     @abstractmethod
@@ -260,21 +235,15 @@ class BaseHasher(
                 stacklevel=6,
             )
 
-    def _check_code_length(self, bits) -> None:
-        if bits.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"Codes have {bits.shape[1]} bits, but this {type(self).__name__} was "
-                f"fitted for {self._n_features_out}."
-            )
-
     def _validate_fitted(self, X):
         check_is_fitted(self)
         return self._validate(X, reset=False)
 
-    def _chunks(self, X):
-        """Yield ``(rows, chunk)`` of validated data, chunks ready for `_logits`."""
-        for rows in self._slices(X):
-            yield rows, self._prepare(X[rows])
+    def _by_chunks(self, X, function) -> np.ndarray:
+        """Return ``function(chunk)`` of all rows, in chunks ready for `_logits`."""
+        X = self._validate_fitted(X)
+        chunks = (self._prepare(X[rows]) for rows in self._slices(X))
+        return np.concatenate([function(chunk) for chunk in chunks])
 
     def _slices(self, X, threads=1) -> list[slice]:
         """Return slices of rows, each for one call of `_logits`."""

@@ -153,6 +153,17 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     return np.ascontiguousarray(packed)
 
 
+def check_codes_of(estimator, bits, n_bits: int) -> np.ndarray:
+    """Return `check_bits`, or raise unless they are the `n_bits` of an estimator."""
+    bits = check_bits(bits)
+    if bits.shape[1] != n_bits:
+        raise ValueError(
+            f"Codes have {bits.shape[1]} bits, but this {type(estimator).__name__} was "
+            f"fitted for {n_bits}."
+        )
+    return bits
+
+
 def pack_bits(bits) -> np.ndarray:
     """Pack 0/1 bits into bytes, the first bit in the highest place of the first byte.
 

@@ -138,8 +138,7 @@ def measure_rabitq(task, n_bits) -> list[AuditRow]:
 
 def _require_faiss():
     if importlib.util.find_spec("faiss") is None:
-        hint = 'faiss is not installed; pip install "scikit-hash[audit]"'
-        raise ValueError(hint)
+        raise ValueError('faiss is not installed; pip install "scikit-hash[audit]"')
 
 
 def search_by_faiss(task, method, width, n_parts=None, part_bits=8):

@@ -24,7 +24,7 @@ from skhash.classification._deterministic import DeterministicNetwork
 from skhash.classification._rows import Targets, positions, weighted_rows
 from skhash.codes import pack_bits
 from skhash.numerics._projection import mean_and_scale
-from skhash.persistence.estimators import save_estimator
+from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
 from skhash.training._estimator import Schedule, TrainedMixin, arrays_of
 from skhash.utils._sklearn import Interval, fit_context
@@ -61,6 +61,7 @@ KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
 @with_parameters(kw_only=True)
 class SBNClassifier(
+    SaveMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClassifierMixin,
@@ -468,21 +469,6 @@ class SBNClassifier(
             The accuracy, from 0 to 1.
         """
         return super().score(X, y, sample_weight)
-
-    def save(self, path) -> None:
-        """Save the fitted classifier to a directory, as safetensors and JSON.
-
-        Parameters
-        ----------
-        path : path-like
-            Directory to write to: a new one, or one that `save` wrote before.
-
-        See Also
-        --------
-        skhash.load : Reads the directory without running code.
-        """
-        check_is_fitted(self)
-        save_estimator(self, path)
 
     @property
     def _n_features_out(self) -> int:

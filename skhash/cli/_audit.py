@@ -42,8 +42,7 @@ def run_audit(arguments) -> None:
     _check_report(arguments, X.shape)
     is_short = arguments.quiet or arguments.json
     with Signals() as signals, progress(not arguments.quiet) as show:
-        watch = _Watch(show, signals)
-        result = _measure(X, y, arguments, watch, signals)
+        result = _measure(X, y, arguments, show, signals)
         show("")
         with signals.held():
             try:
@@ -75,31 +74,26 @@ def _read(arguments):
     return X, y, Path(path).name
 
 
-def _measure(X, y, arguments, watch, signals) -> AuditResult:
+def _measure(X, y, arguments, show, signals) -> AuditResult:
     """Return the result; after a signal, that of the measurements so far."""
-    options = {name: getattr(arguments, name) for name in PARAMETERS}
+    options, latest = {name: getattr(arguments, name) for name in PARAMETERS}, None
+
+    def tell(line, result):
+        nonlocal latest
+        # A library that drops the signal's exception may have cut a fit short, so
+        # measurements after the signal do not count.
+        signals.check()
+        latest = result
+        show(line)
+
     try:
-        return audit(X, y, **options, progress=watch)
+        return audit(X, y, **options, progress=tell)
     except BaseException:
         if signals.number is None:
             raise
-        if watch.result is None:
+        if latest is None:
             signals.check()
-        return watch.result
-
-
-class _Watch:
-    """Shows the steps of an audit, and keeps the latest result."""
-
-    def __init__(self, show, signals):
-        self._show, self._signals, self.result = show, signals, None
-
-    def __call__(self, line, result):
-        # A library that drops the signal's exception may have cut a fit short, so
-        # measurements after the signal do not count.
-        self._signals.check()
-        self.result = result
-        self._show(line)
+        return latest
 
 
 def _print(arguments, result: AuditResult, name) -> None:

@@ -1,9 +1,8 @@
 """Export of codes to other engines, where they have the same neighbours."""
 
-from skhash.export._arrow import to_arrow
 from skhash.export._engines import reverse_bits, to_faiss, to_sqlite_vec, to_usearch
 from skhash.export._source import score_tables
-from skhash.export._text import bit_strings, to_pgvector
+from skhash.export._tables import bit_strings, to_arrow, to_pgvector
 
 __all__ = [
     "bit_strings",

@@ -12,7 +12,7 @@ from skhash.losses._pairwise import (
     HashNetLoss,
     SupervisedContrastiveLoss,
 )
-from skhash.utils.strategies import resolved
+from skhash.utils.parameters import resolved
 
 __all__ = [
     "CSQLoss",

@@ -19,9 +19,9 @@ from skhash.utils.parameters import (
     NotNegative,
     Positive,
     Share,
+    resolved,
     with_parameters,
 )
-from skhash.utils.strategies import resolved
 
 # The warning where the dual variable had no part in a fit.
 INERT = (

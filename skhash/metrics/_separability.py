@@ -149,8 +149,10 @@ def _mean_distances(ranking: Ranking) -> tuple[float, float]:
     is_class = len(ranking.masks) == 0
     wanted = ranking.wanted
     having = ranking.classes[:, None] if is_class else ranking.masks.T
-    labels, groups = _unique_rows(np.concatenate([wanted, having]))
-    query_groups, database_groups = np.split(groups, [len(wanted)])
+    both = np.concatenate([wanted, having])
+    labels, groups = np.unique(both, axis=0, return_inverse=True)
+    # NumPy 2.0.0 gives the groups two dimensions.
+    query_groups, database_groups = np.split(groups.reshape(-1), [len(wanted)])
     queries = _bit_counts(ranking.queries, query_groups, len(labels))
     database = _bit_counts(ranking.database.T, database_groups, len(labels))
     # A class has one partner, itself.
@@ -177,12 +179,6 @@ def _sums_of_partners(labels, counts):
             share |= (mask[:, None] & other) != 0
         sums[rows] = share.astype(np.float64) @ counts
     return sums
-
-
-def _unique_rows(rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows, and the number of each row among them."""
-    different, which = np.unique(rows, axis=0, return_inverse=True)
-    return different, which.reshape(-1)  # NumPy 2.0.0 gives it two dimensions
 
 
 def _bit_counts(words, groups, n_groups: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._index import BaseIndex, score_codes
 from skhash.neighbors._params import check_count
+from skhash.neighbors.search.base import Question
 from skhash.neighbors.store.rows import nearest_within, without_self
 from skhash.neighbors.store.select import select
 from skhash.utils._sklearn import fit_context
@@ -14,6 +15,7 @@ from skhash.utils.parameters import AnyInt, Count, CountFrom0, with_parameters
 from skhash.utils.torch import check_device, inference_device
 
 _searcher = LateModule("skhash.neighbors.search.choose")
+_torch = LateModule("skhash.neighbors.search._torch")
 
 
 class CodesMixin(GraphMixin):
@@ -201,7 +203,8 @@ class CodesMixin(GraphMixin):
 
     def _find(self, what, store, selected, X, reach, radius=None):
         if X is None:
-            queries = store.own_queries()
+            store.check_all_live()
+            queries = store.packed
         else:
             queries = self._read_more_codes(X, store)
         if not len(queries):  # those of an index without codes
@@ -365,12 +368,12 @@ class HammingNeighbors(CodesMixin, BaseIndex):
             what, reach = "nearest", min(k, store.n_live)
         else:
             check_count("radius", radius)
-            what, reach = "within", int(radius)
+            what, reach = "within", min(int(radius), 8 * store.n_bytes)
         is_on_cpu = inference_device(self.device) == "cpu"
         if expected_queries and store.n_live and is_on_cpu:
-            _searcher.prepare(
-                what, store, reach, expected_queries, self.n_jobs, self.algorithm
-            )
+            question = Question(what, reach, self.n_jobs, store["live"])
+            searcher = _searcher.searcher_of(store)
+            searcher.prepare(question, expected_queries, self.algorithm)
         return self
 
     def score(self, X, y) -> float:
@@ -407,6 +410,9 @@ class HammingNeighbors(CodesMixin, BaseIndex):
         return int(radius)
 
     def _search_codes(self, what, store, selected, queries, reach):
-        return self._search(
-            what, store, selected, queries, reach, self.algorithm, self.device
-        )
+        device = inference_device(self.device) if selected.n else "cpu"
+        if device == "cpu":
+            return _searcher.find(
+                what, store, selected, queries, reach, self.n_jobs, self.algorithm
+            )
+        return _torch.find(what, store, selected, queries, reach, device)

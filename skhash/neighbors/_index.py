@@ -13,17 +13,13 @@ from skhash.neighbors.store.files import read_store, write_store
 from skhash.neighbors.store.ids import check_same_kind, read_ids
 from skhash.neighbors.store.rows import check_column_fits, object_array, read_labels
 from skhash.neighbors.store.store import Store
-from skhash.persistence.estimators import load_estimator, save_estimator
+from skhash.persistence.estimators import SaveMixin, load_estimator
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.chunks import row_chunks
-from skhash.utils.lazy import LateModule
-from skhash.utils.torch import inference_device
-
-_searcher = LateModule("skhash.neighbors.search.choose")
 
 
-class BaseIndex(BaseEstimator):
+class BaseIndex(SaveMixin, BaseEstimator):
     """Base of indexes: codes and their columns, in a store.
 
     The store is replaced in one assignment, so that threads that search meanwhile see
@@ -201,28 +197,6 @@ class BaseIndex(BaseEstimator):
         self._store = self._store.compact()
         return self
 
-    def save(self, path) -> None:
-        """Save the index to a directory, as safetensors and JSON.
-
-        The file holds data only: loading it runs no code. An index that is already
-        there is replaced atomically: if writing fails or the process is killed, the old
-        one stays. Clusters that have been built are saved too.
-
-        Parameters
-        ----------
-        path : path-like
-            Directory to write to. It is created if it does not exist.
-
-        Raises
-        ------
-        FileExistsError
-            If `path` is a file, or a directory with other content.
-        ValueError
-            If labels are neither numbers nor strings, or if a parameter is not valid.
-        """
-        self._fitted_store()
-        save_estimator(self, path)
-
     @classmethod
     def load(cls, path, *, mmap=False, verify=True) -> Self:
         """Load an index that was saved with `save`.
@@ -270,27 +244,6 @@ class BaseIndex(BaseEstimator):
         (array([[1]], dtype=int32), array([['a']], dtype='<U1'))
         """
         return load_estimator(path, cls, mmap=mmap, verify=verify)
-
-    def _search(
-        self, what, store, selected, queries, reach, algorithm="auto", device="cpu"
-    ):
-        """Search a store by the Hamming distance, on a device.
-
-        Parameters
-        ----------
-        what, store, selected, queries, reach
-            As of `search.choose.find`.
-        algorithm, device : str
-            As of `HammingNeighbors`.
-        """
-        device = inference_device(device) if selected.n else "cpu"
-        if device == "cpu":
-            return _searcher.find(
-                what, store, selected, queries, reach, self.n_jobs, algorithm
-            )
-        from skhash.neighbors.search import _torch
-
-        return _torch.find(what, store, selected, queries, reach, device)
 
     def _answer(self, store, neighbors, return_distance, return_ids):
         """Return distances and positions, arrays or lists of arrays, as wanted."""

@@ -1,7 +1,7 @@
 """Pairs of near codes, and the groups that they form."""
 
-from numbers import Integral, Real
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -18,10 +18,10 @@ from skhash.neighbors._params import check_count
 from skhash.neighbors.search.base import Question
 from skhash.neighbors.search.equal_codes import EqualCodes
 from skhash.neighbors.store.planes import Planes
-from skhash.utils._sklearn import Interval, StrOptions, validate_params
 from skhash.utils.arrays import as_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.lazy import LateModule
+from skhash.utils.parameters import AnyInt, ArrayLike, NotNegative, checked
 
 _searcher = LateModule("skhash.neighbors.search.choose")
 _planes = LateModule("skhash.neighbors.search.planes")
@@ -30,19 +30,17 @@ _planes = LateModule("skhash.neighbors.search.planes")
 BLOCK_ROWS = 2**14
 
 _TYPES = {"hamming": np.int32, "jaccard": np.float64}
-_CONSTRAINTS = {
-    "codes": ["array-like"],
-    "radius": [Interval(Real, 0, None, closed="left")],
-    "metric": [StrOptions({"hamming", "jaccard"})],
-    "packed": ["boolean"],
-    "return_distance": ["boolean"],
-    "n_jobs": [None, Integral],
-}
+Metric = Literal["hamming", "jaccard"]
 
 
-@validate_params(_CONSTRAINTS, prefer_skip_nested_validation=True)
+@checked
 def radius_pairs(
-    codes, radius, *, metric="hamming", packed=False, n_jobs=None
+    codes: ArrayLike,
+    radius: NotNegative,
+    *,
+    metric: Metric = "hamming",
+    packed: bool = False,
+    n_jobs: AnyInt | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find all pairs of codes within a distance of each other.
 
@@ -103,19 +101,16 @@ def radius_pairs(
     return np.concatenate(distances), np.concatenate(pairs)
 
 
-@validate_params(
-    _CONSTRAINTS | {"priority": ["array-like", None]},
-    prefer_skip_nested_validation=True,
-)
+@checked
 def duplicate_groups(
-    codes,
-    radius,
+    codes: ArrayLike,
+    radius: NotNegative,
     *,
-    metric="hamming",
-    packed=False,
-    priority=None,
-    return_distance=False,
-    n_jobs=None,
+    metric: Metric = "hamming",
+    packed: bool = False,
+    priority: ArrayLike | None = None,
+    return_distance: bool = False,
+    n_jobs: AnyInt | None = None,
 ) -> Any:
     """Group near-duplicate codes: those connected by chains of near pairs.
 

@@ -6,8 +6,7 @@ import torch
 from sklearn.base import BaseEstimator
 
 from skhash.gradients import BernoulliUnits
-from skhash.utils.parameters import NotNegative, Positive, with_parameters
-from skhash.utils.strategies import resolved
+from skhash.utils.parameters import NotNegative, Positive, resolved, with_parameters
 
 
 class WeightLaw(BaseEstimator, metaclass=ABCMeta):

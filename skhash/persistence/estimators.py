@@ -7,6 +7,8 @@ it; who opens the file, once, has one state, whatever others save meanwhile.
 from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from skhash.persistence import state, tensors
 from skhash.utils.files import is_unfinished, replacing
 
@@ -54,6 +56,41 @@ def save_estimator(estimator, path) -> None:
     versions = {"format": FORMAT, "skhash_version": __version__}
     with replacing(path / FILE) as file:
         tensors.write(file, {**versions, **entry}, arrays)
+
+
+class SaveMixin:
+    """Adds `save` to an estimator."""
+
+    def save(self, path) -> None:
+        """Save the fitted estimator to a directory, as safetensors and JSON.
+
+        Parameters
+        ----------
+        path : path-like
+            Directory to write to: a new one, or one that `save` wrote before. The
+            latter is replaced atomically: a crash leaves either the old or the new
+            state, complete.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` holds anything else.
+        ValueError
+            If labels are neither numbers nor strings, or if a parameter is not valid.
+
+        See Also
+        --------
+        skhash.load : Reads the directory without running code.
+
+        Notes
+        -----
+        The clusters that an index has built are saved too. Parameters that are not
+        plain data (callables, callbacks) are left out with a warning. Optimizer state
+        is left out too: `partial_fit` on a loaded estimator starts from the saved
+        weights with a fresh optimizer.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
 
 
 def load(path) -> Any:

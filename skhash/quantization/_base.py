@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
-from sklearn.utils.validation import assert_all_finite, check_is_fitted
+from sklearn.utils.validation import assert_all_finite
 
 from skhash.numerics._decoder import (
     bits_of_block,
@@ -13,7 +13,7 @@ from skhash.numerics._decoder import (
     scaled,
 )
 from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
-from skhash.persistence.estimators import save_estimator
+from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import Attribute, Plain, optional, reals, wholes
 from skhash.quantization._blocks import least_squares
 from skhash.quantization._codebook import decode, squared_errors
@@ -97,7 +97,7 @@ def choose_ridge(X, values, block_bits: int, recode=None) -> float:
     return RIDGES[i]
 
 
-class CodebookMixin:
+class CodebookMixin(SaveMixin):
     """Estimators with a codebook of blocks, which is fitted in turns with codes.
 
     Codes are the values of their blocks here, (n_samples, n_blocks), uint8.
@@ -119,21 +119,6 @@ class CodebookMixin:
     def codebook_(self) -> np.ndarray:
         """The vectors that values of blocks add: ``entries_`` times ``scales_``."""
         return scaled(self.entries_, self.scales_)
-
-    def save(self, path) -> None:
-        """Save the fitted estimator to a directory, as safetensors and JSON.
-
-        Parameters
-        ----------
-        path : path-like
-            Directory to write to: a new one, or one that `save` wrote before.
-
-        See Also
-        --------
-        skhash.load : Reads the directory without running code.
-        """
-        check_is_fitted(self)
-        save_estimator(self, path)
 
     def _check_saved(self):
         check_codebook(self.entries_, self.offset_, self.n_bits_, self.scales_)
@@ -178,8 +163,7 @@ class CodebookMixin:
         """Keep a codebook, and what the rows and codes of its fit say of it."""
         self.entries_, self.scales_, self.offset_ = codebook, None, offset
         if self.block_bits_ > 1:
-            rounded = round_codebook(X, values, codebook, offset)
-            self.entries_, self.scales_ = rounded
+            self.entries_, self.scales_ = round_codebook(X, values, codebook, offset)
             codebook = self.codebook_
         self.normalized_ = have_unit_length(X)
         drawn = np.random.RandomState(0).permutation(X.shape[0])[:N_ROWS]
@@ -187,8 +171,7 @@ class CodebookMixin:
         codes = self._codes_of_fit(rows, values[drawn])
         self.error_ = float(squared_errors(rows, codes, codebook, offset).mean())
         decoded = decode(codes, codebook, offset)
-        chosen = choose_fractions(rows, decoded, offset)
-        self.length_bits_, self.distance_bits_ = chosen
+        self.length_bits_, self.distance_bits_ = choose_fractions(rows, decoded, offset)
         return self
 
     def __sklearn_tags__(self):

@@ -14,7 +14,7 @@ import numpy as np
 from skhash.numerics._affine import affine, in_panels
 from skhash.utils.chunks import row_chunks
 from skhash.utils.lazy import LateModule
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, map_chunks
 
 _kernels = LateModule("skhash.quantization._beam_kernels")
 
@@ -65,5 +65,4 @@ class BeamSearch:
             tables = np.ascontiguousarray(tables)
             _kernels.search_beam(tables, self.couplings, self.width, values[rows])
 
-        parts = list(row_chunks(len(values), 1, budget=ROWS))
-        map_in_threads(work, parts, min(count_threads(self.n_jobs), len(parts)))
+        map_chunks(work, len(values), ROWS, count_threads(self.n_jobs))

@@ -5,9 +5,8 @@ bit, its bits. See `skhash.numerics._decoder`.
 """
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from skhash.codes import check_bits
+from skhash.codes import check_codes_of
 from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import column_means
 from skhash.persistence.schema import reals
@@ -175,9 +174,7 @@ class LinearDecoderMixin:
         decoded : ndarray of shape (n_samples, n_features), float64
             Decoded vectors.
         """
-        check_is_fitted(self)
-        bits = check_bits(X)
-        self._check_code_length(bits)
+        bits = check_codes_of(self, X, self._n_features_out)
         return decode(bits, self.codebook_, self.offset_)
 
     def reconstruction_error(self, X) -> np.ndarray:
@@ -194,9 +191,7 @@ class LinearDecoderMixin:
             Squared Euclidean distance between each row (scaled to unit length, with
             `normalize`) and ``inverse_transform(transform(row))``.
         """
-        X = self._validate_fitted(X)
-        error = np.empty(X.shape[0])
-        for rows, chunk in self._chunks(X):
-            bits = self._bits(chunk)
-            error[rows] = squared_errors(chunk, bits, self.codebook_, self.offset_)
-        return error
+        decoder = self.codebook_, self.offset_
+        return self._by_chunks(
+            X, lambda chunk: squared_errors(chunk, self._bits(chunk), *decoder)
+        )

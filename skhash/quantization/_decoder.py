@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
-from skhash.codes import check_bits
+from skhash.codes import check_bits, check_codes_of
 from skhash.numerics._decoder import bits_to_values, values_to_bits
 from skhash.quantization._base import (
     CodebookMixin,
@@ -284,12 +284,7 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
 
     def _values(self, bits):
         check_is_fitted(self)
-        bits = check_bits(bits)
-        if bits.shape[1] != self.n_bits_:
-            raise ValueError(
-                f"Codes have {bits.shape[1]} bits, but this LinearDecoder was fitted "
-                f"for {self.n_bits_}."
-            )
+        bits = check_codes_of(self, bits, self.n_bits_)
         return bits_to_values(bits, self.block_bits_)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from skhash.numerics._affine import affine, in_panels
 from skhash.utils.chunks import row_chunks
 from skhash.utils.lazy import LateModule
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, map_chunks
 
 _kernels = LateModule("skhash.quantization._descent_kernels")
 
@@ -122,8 +122,7 @@ class BlockDescent:
             options = self.kicks, self.tolerance
             _kernels.improve_blocks(tables, self.couplings, values[rows], *options)
 
-        parts = list(row_chunks(len(values), 1, budget=ROWS))
-        map_in_threads(work, parts, min(count_threads(self.n_jobs), len(parts)))
+        map_chunks(work, len(values), ROWS, count_threads(self.n_jobs))
 
 
 def enumerate_codes(products, gram) -> np.ndarray:

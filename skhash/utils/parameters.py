@@ -1,7 +1,8 @@
 """Parameters of estimators, declared in the body of the class.
 
 With ``max_iter: Count = 50`` the constructor takes `max_iter`, 50 unless it is given,
-and scikit-learn checks before a fit that it is in the range of `Count`.
+and scikit-learn checks before a fit that it is in the range of `Count`. A parameter may
+also be a strategy: a small estimator with parameters of its own, or its name.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from sklearn.base import BaseEstimator, clone
 
 from skhash.utils._sklearn import Interval, StrOptions, validate_params
 
@@ -87,3 +90,34 @@ def _constraint(kind):
     if get_origin(kind) in (Union, UnionType):
         return [name for part in get_args(kind) for name in _constraint(part)]
     return [NAMES.get(get_origin(kind) or kind, kind)]
+
+
+def resolved(value, names: dict, base: type, parameter: str) -> BaseEstimator:
+    """Return a new strategy by name, or a clone of a given one.
+
+    Parameters
+    ----------
+    value : str, None or instance of `base`
+    names : dict
+        The class of each name, which may be None.
+    base : type
+        The base class of the strategies.
+    parameter : str
+        The name of the caller's parameter.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or if one of its parameters is out of range.
+    """
+    if isinstance(value, base):
+        strategy = clone(value)
+    elif (value is None or isinstance(value, str)) and value in names:
+        strategy = names[value]()
+    else:
+        raise ValueError(
+            f"{parameter}={value!r} is not one of {', '.join(map(repr, names))}, nor "
+            f"a {base.__name__}."
+        )
+    strategy._validate_params()
+    return strategy

@@ -16,9 +16,9 @@ from searches import bytes_held
 
 from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
-from skhash.neighbors.kernels.blocks import LINE
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.asymmetric import largest_score
+from skhash.neighbors.search.chunks import LINE
 from skhash.neighbors.store.decoder import METRICS
 
 N, N_BITS, N_FEATURES = 300, 21, 6

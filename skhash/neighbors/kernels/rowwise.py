@@ -11,6 +11,7 @@ import numpy as np
 from llvmlite import ir
 from numba import int64, types, uint64
 
+from skhash.neighbors.kernels.blocks import LINE
 from skhash.utils.llvm import INT32, INT64, has_features, instruction
 
 LANE = 64
@@ -18,9 +19,9 @@ LANE = 64
 VECTOR_WORDS = 8 if has_features("avx512f", "avx512vpopcntdq") else 4
 _VECTOR = ir.VectorType(INT64, VECTOR_WORDS)
 _VECTOR_BYTES = 8 * VECTOR_WORDS
-# Bytes in a line of the cache, and how far ahead they are asked for from memory: far
-# more than processors do by themselves, which was too late.
-LINE, AHEAD = 64, 8192
+# How far ahead lines are asked for from memory: far more than processors do by
+# themselves, which was too late.
+AHEAD = 8192
 
 
 def _near_lane(code, lane, pattern, threshold, n_words):

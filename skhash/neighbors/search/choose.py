@@ -81,14 +81,6 @@ def find(what, store, selected, queries, reach, n_jobs, algorithm):
     return as_lists(searcher_of(store).answer(queries, question, algorithm))
 
 
-def prepare(what, store, reach, n_queries, n_jobs, algorithm):
-    """Build now the structures that `n_queries` would repay; see `find`."""
-    if what == "within":
-        reach = min(reach, 8 * store.n_bytes)
-    question = Question(what, reach, n_jobs, store["live"])
-    searcher_of(store).prepare(question, n_queries, algorithm)
-
-
 def searcher_of(store):
     """Return the searcher of a store, shared by all stores of the same codes."""
     return store.codes_key.once(

@@ -4,6 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skhash.neighbors.search.chunks import zeros_aligned
 from skhash.neighbors.store.clusters import position_type
 from skhash.utils.lazy import LateModule
 
@@ -148,11 +149,4 @@ class Blocks:
 
 
 def _zeros(n_blocks, n_rows):
-    """Return blocks aligned so that no vector crosses a line of the cache.
-
-    One that does is read at half the speed.
-    """
-    n_bytes = n_blocks * n_rows * _kernels.BLOCK
-    room = np.zeros(n_bytes + _kernels.LINE, dtype=np.uint8)
-    start = -room.ctypes.data % _kernels.LINE
-    return room[start : start + n_bytes].reshape(n_blocks, n_rows, _kernels.BLOCK)
+    return zeros_aligned((n_blocks, n_rows, _kernels.BLOCK))

@@ -149,11 +149,6 @@ class Store:
         """The bytes of the number beside a code."""
         return self["blocks"].array.shape[1] - self.n_bytes
 
-    def own_queries(self):
-        """Return all codes, packed, as queries, or raise ``ValueError``."""
-        self.check_all_live()
-        return self.packed
-
     def check_all_live(self):
         """Raise ``ValueError`` if codes were removed."""
         if self["live"] is not None:

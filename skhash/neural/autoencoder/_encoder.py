@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import MLPLogitsMixin
-from skhash.codes import check_bits
+from skhash.codes import check_codes_of
 from skhash.neural.autoencoder._parts import (
     Correction,
     Posterior,
@@ -262,8 +263,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         """
         from skhash.losses._likelihoods import LIKELIHOODS
 
-        bits = check_bits(X)
-        self._check_code_length(bits)
+        bits = check_codes_of(self, X, self._n_features_out)
         layers = self.decoder_coefs_, self.decoder_intercepts_
         likelihood = LIKELIHOODS[self.decoder]
         decoded = np.empty((len(bits), self.n_features_in_), dtype=np.float32)
@@ -298,16 +298,17 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples} must be at least 1.")
-        X = self._validate_fitted(X)
+        check_is_fitted(self)
         module = self._restored().double().eval()
         seed = self.random_state if random_state is None else random_state
         module.seed(check_random_state(seed).randint(np.iinfo(np.int32).max), "cpu")
-        bound = np.empty(X.shape[0])
-        with torch.inference_mode():
-            for rows, chunk in self._chunks(X):
-                values = whole_batch(module, chunk).X.double()
-                bound[rows] = module.bound(values, n_samples).numpy()
-        return bound - self.n_features_in_ * np.log(self.scale_)
+
+        @torch.inference_mode()
+        def bound(chunk):
+            values = whole_batch(module, chunk).X.double()
+            return module.bound(values, n_samples).numpy()
+
+        return self._by_chunks(X, bound) - self.n_features_in_ * np.log(self.scale_)
 
     def _check_saved(self):
         super()._check_saved()

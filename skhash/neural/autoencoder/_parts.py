@@ -7,8 +7,7 @@ from sklearn.base import BaseEstimator
 
 from skhash.utils._sklearn import HasMethods
 from skhash.utils.lazy import torch
-from skhash.utils.parameters import Count, NotNegative, with_parameters
-from skhash.utils.strategies import resolved
+from skhash.utils.parameters import Count, NotNegative, resolved, with_parameters
 
 
 class Posterior(BaseEstimator):

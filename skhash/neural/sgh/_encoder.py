@@ -7,7 +7,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.base import LinearLogitsMixin
-from skhash.codes import CODINGS, check_bits
+from skhash.codes import CODINGS, check_codes_of
 from skhash.neural.sgh._parts import (
     LatentScale,
     PairSource,
@@ -333,9 +333,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         """
         if scales is None:
             return super().inverse_transform(X)
-        check_is_fitted(self)
-        bits = check_bits(X)
-        self._check_code_length(bits)
+        bits = check_codes_of(self, X, self._n_features_out)
         scales = check_array(scales, dtype=np.float32, input_name="scales")
         if scales.shape != bits.shape:
             raise ValueError(
@@ -360,12 +358,12 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         scales : ndarray of shape (n_samples, n_bits), float32
             Posterior means; the prior mean is 1.
         """
-        X = self._validate_fitted(X)
-        scales = np.empty((X.shape[0], self._n_features_out), dtype=np.float32)
-        for rows, chunk in self._chunks(X):
+
+        def slopes(chunk):
             centered = dense_rows(chunk) - self.mean_
-            scales[rows] = centered @ self.scale_components_.T
-        return scales + (1 + self.scale_intercept_)
+            return (centered @ self.scale_components_.T).astype(np.float32)
+
+        return self._by_chunks(X, slopes) + (1 + self.scale_intercept_)
 
     def free_energy(self, X) -> np.ndarray:
         """Return the Helmholtz free energy of each row, an upper bound of -log p(x).
@@ -381,15 +379,15 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             Free energies in nats, in closed form, with the full KL term whatever
             `kl_weight` is.
         """
-        X = self._validate_fitted(X)
+        check_is_fitted(self)
         module = self._restored().double()
-        energy = np.empty(X.shape[0])
-        with torch.inference_mode():
-            for rows, chunk in self._chunks(X):
-                standard = (dense_rows(chunk) - self.mean_) / self.scale_
-                standard = torch.from_numpy(standard)
-                energy[rows] = module.free_energy(module(standard), standard).numpy()
-        return energy + self.n_features_in_ * np.log(self.scale_)
+
+        @torch.inference_mode()
+        def energy(chunk):
+            rows = torch.from_numpy((dense_rows(chunk) - self.mean_) / self.scale_)
+            return module.free_energy(module(rows), rows).numpy()
+
+        return self._by_chunks(X, energy) + self.n_features_in_ * np.log(self.scale_)
 
     def _check_saved(self):
         needed = ["pair_scale_", "pair_offset_"]

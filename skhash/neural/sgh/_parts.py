@@ -8,8 +8,13 @@ from sklearn.utils import check_consistent_length
 
 from skhash.numerics._graph import near_rows
 from skhash.utils.arrays import as_array, column_or_1d
-from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
-from skhash.utils.strategies import resolved
+from skhash.utils.parameters import (
+    Count,
+    NotNegative,
+    Positive,
+    resolved,
+    with_parameters,
+)
 from skhash.utils.targets import encoded_labels, partial_labels
 
 # Most rows whose neighbours are found, and most components that compare them.

@@ -8,8 +8,8 @@ from cases import each
 from numpy.testing import assert_array_equal
 
 from skhash.neighbors import AsymmetricNeighbors
-from skhash.neighbors.kernels.blocks import LINE
 from skhash.neighbors.search import table_scan
+from skhash.neighbors.search.chunks import LINE
 from skhash.neighbors.store.blocks import Blocks
 
 N, N_BYTES, N_FEATURES = 1700, 3, 5
