@@ -14,6 +14,8 @@ SEARCHED = {
     "GloVe word vectors, 100 000": 99_000,
     "digits, 8 x 8": 1_500,
 }
+# Rows of skhash's codes of bytes.
+BYTES = r"^\| skhash (?:AdditiveQuantizer|LinearDecoder, 8-bit blocks) .*"
 
 
 def byte_codes() -> str:
@@ -22,7 +24,7 @@ def byte_codes() -> str:
     found = {}
     for part in parts:
         title, best = part.partition("</summary>")[0], {}
-        for line in re.findall(r"^\| ours, (?:bytes|from).*", part, re.MULTILINE):
+        for line in re.findall(BYTES, part, re.MULTILINE):
             _, code, search, _, alone, ranked = line.split(" | ")[:6]
             entry = dict(
                 code_bytes=int(code),
