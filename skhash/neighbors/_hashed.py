@@ -474,8 +474,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             Whether to memory-map the arrays of the index instead of reading them, as in
             `HammingNeighbors.load`. The encoder and the decoder are always read.
         verify : bool, default=True
-            Whether to verify the checksums of the index: at once, or with `mmap` before
-            the first answer. Everything else is always verified.
+            Whether to verify the checksums of the index, and of the file that `vectors`
+            names: at once, or with `mmap` before the first answer. Everything else is
+            always verified.
 
         Returns
         -------
