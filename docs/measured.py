@@ -17,6 +17,8 @@ SEARCHED = {
     "GloVe word vectors, 100 000": 99_000,
     "digits, 8 x 8": 1_500,
 }
+# Rows of skhash's codes of bytes.
+BYTES = r"^\| skhash (?:AdditiveQuantizer|LinearDecoder, 8-bit blocks) .*"
 
 
 def byte_codes() -> str:
@@ -27,7 +29,7 @@ def byte_codes() -> str:
     found, slopes = {}, growth_slopes()
     for title, part in zip(parts[::2], parts[1::2], strict=True):
         best = {}
-        for line in re.findall(r"^\| ours, (?:bytes|from).*", part, re.MULTILINE):
+        for line in re.findall(BYTES, part, re.MULTILINE):
             _, code, search, _, alone, ranked = line.split(" | ")[:6]
             entry = dict(
                 code_bytes=int(code),

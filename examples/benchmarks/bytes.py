@@ -462,19 +462,19 @@ LONG = [{"encoder": name, "n_alternations": 20} for name in ("ITQ", "SGH")]
 BARE = [{"encoder": None, "n_alternations": 20}, {"encoder": None}]
 RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 METHODS = {
-    "ours, Hamming": Method(
+    "skhash encoder, Hamming distance": Method(
         partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
     ),
-    "ours, bits decoded": Method(
+    "skhash LinearDecoder, 1-bit blocks": Method(
         partial(OurIndex, block_bits=1), TRAINED, ("euclidean",)
     ),
-    "ours, bytes decoded": Method(
+    "skhash LinearDecoder, 8-bit blocks": Method(
         partial(OurIndex, block_bits=8), LONG, ("euclidean",)
     ),
-    "ours, both searches": Method(
+    "skhash LinearDecoder, both searches": Method(
         partial(OurIndex, block_bits=8, n_alternations=1), TRAINED, ("euclidean",)
     ),
-    "ours, from residuals": Method(OurIndex, BARE, ("euclidean",)),
+    "skhash AdditiveQuantizer": Method(OurIndex, BARE, ("euclidean",)),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),

@@ -4,8 +4,8 @@
     python examples/benchmarks/fits.py --rows 200 400 --data digits
 
 Random rows of MiniLM embeddings, 384 columns, and their labels, which `NeighborHash` is
-not given; codes of 64 bits, and defaults. A decoder is fitted to codes of ITQ. "at the
-front" is the `HashedNeighbors` of the README. One thread computes, and a first small
+not given; codes of 64 bits, and defaults. A decoder is fitted to codes of ITQ.
+"README" is the re-ranked search of the README. One thread computes, and a first small
 fit compiles. Seconds are those of the processor: other work beside it counts little.
 """
 
@@ -52,7 +52,7 @@ METHODS = {
     },
     "AdditiveQuantizer": QUANTIZER,
     "LinearDecoder": LinearDecoder(),
-    "HashedNeighbors, at the front": HashedNeighbors(
+    "HashedNeighbors(8), README": HashedNeighbors(
         QUANTIZER, metric="cosine", rerank=100, vectors=True
     ),
     "SBNClassifier": SBNClassifier(),

@@ -40,7 +40,7 @@ HEAD = (
 SIZES = 8, 16  # the README's bytes, and more
 OURS = "skhash"
 # Of the methods measured: the name in the picture, and the colour.
-DECODED = "ours, from residuals"
+DECODED = "skhash AdditiveQuantizer"
 METHODS = {
     DECODED: (OURS, "#d62839"),
     "RQ, by angle": ("RQ, by angle", "#e09f3e"),
@@ -103,9 +103,8 @@ def engines(title):
     table = Table({name: "" for name in ("method", *columns)})
     for row in read_table(BYTES, title):
         if row["code bytes"] == "8" or row["method"] in ("signs", "RaBitQ, 1 bit"):
-            if row["method"].partition(",")[0] in (*METHODS, "ours", "signs"):
-                method = row["method"].replace("ours", OURS)
-                table.rows.append([method, *(row[name] for name in columns)])
+            if row["method"].partition(",")[0] in (*METHODS, "signs"):
+                table.rows.append([row[name] for name in table.formats])
     table.rows.sort(key=lambda cells: (int(cells[1]), cells[2]))
     about = re.search(r"^\*.*\*$", BYTES.read_text("utf-8"), re.MULTILINE)[0]
     ENGINES.write_text(f"{about}\n\n{table.markdown()}\n", "utf-8")
@@ -140,7 +139,7 @@ def draw(title):
         points = [(float(row[1]), float(row[column].rstrip("%"))) for row in codes]
         x, percents = np.transpose(points)
         style = {"color": METHODS[DECODED][1], "markersize": 15}
-        ax.plot(x, percents / 100, "*", label="the code below", **style)
+        ax.plot(x, percents / 100, "*", label=f"{OURS}, defaults", **style)
         float_bytes = int(vectors[1].replace(",", ""))
         ax.plot(float_bytes, 1, "s", color="#888888", label="float32")
         powers_of_two(ax, [4, 16, 64, 256, float_bytes])

@@ -361,7 +361,7 @@ def tables_of(measured):
     done = {f"{b} bits": (b,) for b in bits}
     tables["seeds"] = table_of(names, lambda n, b: len(measured.of(b, n)), done)
     paces = paces_table(measured)
-    tables |= {"paces": paces} if paces.rows else {}
+    tables |= {"Milliseconds per step": paces} if paces.rows else {}
     columns = dict.fromkeys(("", "claim", "holds if", "verdict", "fulfilled in"), "")
     rows = [row_of_claim(measured, number, judge) for number, judge in CLAIMS.items()]
     return tables | {"claims": tools.Table(columns, rows)}

@@ -48,7 +48,7 @@ tools.PACKAGES |= {
     name: name
     for name in ("duckdb", "psycopg", "sqlite_vec", "lancedb", "qdrant_client")
 }
-TABLE = "engine | stored | asked | bytes a row :.0f | 10@10 :.3f | ms :.2f"
+TABLE = "engine | stored | ranked by | bytes a row :.0f | 10@10 :.3f | ms :.2f"
 
 
 class Question(NamedTuple):
@@ -81,7 +81,7 @@ class Engine:
 class Skhash(Engine):
     """This library, in the same process."""
 
-    stored = "packed codes, a byte of a factor"
+    stored = "packed codes, one byte for the factor"
 
     def __init__(self, index, folder, address=None):
         self.index, self.nbytes = index, index.nbytes_

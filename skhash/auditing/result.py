@@ -151,9 +151,26 @@ class AuditResult:
 
     @classmethod
     def from_rows(cls, rows, fitted, settings, skipped) -> Self:
-        """Choose among the rows that are fitted here, and compare with the others.
+        """Build a result from measured rows.
 
-        fitted : dict of encoders, by the place of their row
+        It recommends one of the methods fitted by skhash, and compares it with the
+        others. `skhash.audit` calls it.
+
+        Parameters
+        ----------
+        rows : list of AuditRow
+            All measured searches.
+        fitted : dict of int to estimator
+            Fitted encoders and quantizers, by the position of their row in `rows`.
+        settings : dict
+            As in the attribute `settings`.
+        skipped : list of str
+            As in the attribute `skipped`.
+
+        Returns
+        -------
+        result : AuditResult
+            The result.
         """
         measured = [rows[place] for place in fitted]
         peers = [row for place, row in enumerate(rows) if place not in fitted]
@@ -224,10 +241,10 @@ class AuditResult:
     def plot(self, ax=None) -> Any:
         """Plot recall against bytes per vector in memory, and mark the recommendation.
 
-        Colours tell the search: by Hamming distance or with uncompressed queries. Lines
-        are solid with re-ranking and dotted without. The strong line is the best method
-        at each length; thin lines are the others. Markers are other engines. The legend
-        is to the right of the axes, where it hides no curve.
+        Colours show the kind of search: by Hamming distance or with uncompressed
+        queries. Lines are solid with re-ranking and dotted without. The thick line is
+        the best method at each length; thin lines are the others. Markers are other
+        engines. The legend is to the right of the axes, where it hides no curve.
 
         Parameters
         ----------

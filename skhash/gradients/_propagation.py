@@ -78,9 +78,9 @@ class ADF(_Propagation):
 class LocalReparam(_Propagation):
     r"""Local reparametrization: logits drawn from a normal distribution.
 
-    Like `ADF`, but the logits of a layer are drawn,:math:`a = \mu + \sqrt{\nu}
-    \epsilon` with standard normal noise, and p = F(a). The first layer has :math:`\nu =
-    0` and draws nothing. Gradients go through a to the moments below.
+    Like `ADF`, but the logits of a layer are drawn: :math:`a = \mu + \sqrt{\nu}
+    \epsilon` with standard normal :math:`\epsilon`, and p = F(a). The first layer has
+    :math:`\nu = 0` and draws nothing. Gradients go through a to the moments below.
 
     References
     ----------

@@ -35,7 +35,8 @@ class Reinforce(GradientEstimator):
         - A number: a constant. None is 0.
     decay : float, default=0.9
         Weight of older losses relative to a newer one in the moving average, between 0
-        and 1. The average is corrected for its start, and is 0 before the first loss.
+        and 1. The moving average is bias-corrected, as in Adam, and is 0 before the
+        first loss.
 
     Attributes
     ----------

@@ -169,8 +169,9 @@ class HardST(LayerwiseGradient):
     .. math:: \hat g_i = \tfrac s2 \, [|a_i| \le 1] \, \partial_i f(x)
 
     Values are drawn with the noise of the units. With `Uniform` noise of scale 1 this
-    is `StraightThrough`; with any other noise, the slope is not that of the mean. (For
-    units on with ``P = sigmoid(a)``, `Logistic` of scale 2, it is twice that at 0.)
+    is `StraightThrough`; with any other noise, the slope is not that of the mean. (With
+    `Logistic` noise of scale 2, a unit is on with probability ``sigmoid(a)``; the slope
+    of the hard window is then twice the true slope at a = 0.)
 
     It costs as much as backpropagation, and the function must be differentiable.
 

@@ -14,8 +14,8 @@ from skhash.utils.parameters import with_parameters
 class PCAHash(LinearLogitsMixin, BaseHasher):
     """Signs of the leading principal components.
 
-    This is the simplest learned code, and for short codes often the best one for
-    finding near neighbours. The components maximize the variance ``sum_k Var(u_k . x)``
+    This is the simplest learned code, and with few bits often the best of the linear
+    baselines. The components maximize the variance ``sum_k Var(u_k . x)``
     over orthonormal `u_k`. Later components carry little variance, so long codes waste
     bits on noise; a random rotation spreads the variance evenly over the bits.
 

@@ -274,7 +274,7 @@ def recall_at_k_score(
 
     See Also
     --------
-    neighbor_recall_score : Recall of true float neighbours, without labels.
+    neighbor_recall_score : Recall of the true neighbours, without labels.
 
     Examples
     --------

@@ -131,7 +131,7 @@ def _check_labels(role: str, labels, n_codes: int):
         if wrong.any():
             raise ValueError(
                 f"{role}_labels must be classes, got the number {labels[wrong][0]!s}. "
-                "Bin continuous targets, or score against float neighbours with "
+                "Bin continuous targets, or score against true neighbours with "
                 "neighbor_recall_score."
             )
     return labels

@@ -1,4 +1,4 @@
-"""Exact float neighbours, and the share of them that a Hamming ranking finds."""
+"""True neighbours of vectors, and the share of them that a Hamming ranking finds."""
 
 import numpy as np
 from scipy import sparse

@@ -110,7 +110,7 @@ class RetrievalScorer(_Scorer):
         if y is None:
             raise ValueError(
                 f"{self!r} needs labels, but y is None. To score without labels, "
-                "against float neighbours, use make_neighbor_recall_scorer()."
+                "against true neighbours, use make_neighbor_recall_scorer()."
             )
         parts = take_apart(estimator)
         asked = self._score_func, self._kwargs
@@ -160,7 +160,7 @@ def score_of_index(parts, X, y) -> float:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NeighborRecallScorer(_Scorer):
-    """Scorer of codes against float neighbours; see `make_neighbor_recall_scorer`."""
+    """Scorer of codes against true neighbours; see `make_neighbor_recall_scorer`."""
 
     _n_neighbors: int
     _n_retrieved: int
@@ -291,9 +291,10 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
 def make_neighbor_recall_scorer(
     n_neighbors: int = 10, n_retrieved: int = 100, metric: str = "euclidean"
 ):
-    """Make a scorer that compares codes against float neighbours, without labels.
+    """Make a scorer for the recall of the true neighbours, which needs no labels.
 
-    Each row of the fold is a query against all others (leave-one-out). The score is the
+    It compares the nearest codes with the true neighbours of the original vectors. Each
+    row of the fold is a query against all others (leave-one-out). The score is the
     share of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
     codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors`, or
     with `rerank`, is scored by its own answers in the fold, with its fitted encoder and

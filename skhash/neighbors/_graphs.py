@@ -12,7 +12,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Adds neighbour graphs to classes with `kneighbors` and `radius_neighbors`."""
 
     def kneighbors_graph(
-        self, X=None, n_neighbors=None, mode="connectivity", **question
+        self, X=None, n_neighbors=None, mode="connectivity", **options
     ) -> Any:
         """Return the graph of nearest neighbours as a sparse matrix.
 
@@ -24,7 +24,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             As in `kneighbors`.
         mode : {"connectivity", "distance"}, default="connectivity"
             Whether entries are 1 or distances. Distances of 0 are stored explicitly.
-        **question
+        **options
             Other parameters of `kneighbors`, such as `mask`.
 
         Returns
@@ -32,12 +32,12 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         graph : CSR sparse matrix of shape (n_queries, n_samples), float64
             One row per query, with entries ordered by (distance, position).
         """
-        check_graph_question(question)
-        distances, positions = self.kneighbors(X, n_neighbors, **question)
+        check_graph_question(options)
+        distances, positions = self.kneighbors(X, n_neighbors, **options)
         return as_graph(distances, positions, self._n_features_out, mode)
 
     def radius_neighbors_graph(
-        self, X=None, radius=None, mode="connectivity", **question
+        self, X=None, radius=None, mode="connectivity", **options
     ) -> Any:
         """Return the graph of all neighbours within a radius as a sparse matrix.
 
@@ -49,7 +49,7 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             As in `radius_neighbors`.
         mode : {"connectivity", "distance"}, default="connectivity"
             As in `kneighbors_graph`.
-        **question
+        **options
             Other parameters of `radius_neighbors`, such as `mask`.
 
         Returns
@@ -57,8 +57,8 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         graph : CSR sparse matrix of shape (n_queries, n_samples), float64
             One row per query, with entries ordered by (distance, position).
         """
-        check_graph_question(question)
-        distances, positions = self.radius_neighbors(X, radius, **question)
+        check_graph_question(options)
+        distances, positions = self.radius_neighbors(X, radius, **options)
         return as_graph(distances, positions, self._n_features_out, mode)
 
     def transform(self, X) -> Any:

@@ -315,7 +315,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return self
 
     def kneighbors(
-        self, X=None, n_neighbors=None, return_distance=True, **question
+        self, X=None, n_neighbors=None, return_distance=True, **options
     ) -> Any:
         """Find the vectors nearest to each query.
 
@@ -329,8 +329,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             Number of neighbours per query; by default the parameter `n_neighbors`.
         return_distance : bool, default=True
             Whether to return distances as well as positions.
-        **question
-            Further options:
+        **options
+            Options:
 
             - ``exclude_self=True``: `X` holds the fitted vectors, in order, and each is
               left out of the answer to itself;
@@ -353,10 +353,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         ValueError
             If fewer than `n_neighbors` vectors can be found and no `radius` is given.
         """
-        return self._find("nearest", X, n_neighbors, return_distance, **question)
+        return self._find("nearest", X, n_neighbors, return_distance, **options)
 
     def radius_neighbors(
-        self, X=None, radius=None, return_distance=True, **question
+        self, X=None, radius=None, return_distance=True, **options
     ) -> Any:
         """Find all vectors within a distance of each query.
 
@@ -370,7 +370,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             are compared, so there are never more neighbours than that.
         return_distance : bool, default=True
             Whether to return distances as well as positions.
-        **question
+        **options
             The options of `kneighbors`, except `radius`.
 
         Returns
@@ -380,7 +380,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         indices : ndarray of shape (n_queries,) of int64 arrays
             Positions of the neighbours, ordered by (distance, position).
         """
-        return self._find("within", X, radius, return_distance, **question)
+        return self._find("within", X, radius, return_distance, **options)
 
     @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
     def score(self, X, y):
@@ -474,8 +474,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             Whether to memory-map the arrays of the index instead of reading them, as in
             `HammingNeighbors.load`. The encoder and the decoder are always read.
         verify : bool, default=True
-            Whether to verify the checksums of the index: at once, or with `mmap` before
-            the first answer. Everything else is always verified.
+            Whether to verify the checksums of the index, and of the file that `vectors`
+            names: at once, or with `mmap` before the first answer. Everything else is
+            always verified.
 
         Returns
         -------

@@ -71,7 +71,8 @@ def radius_pairs(
     Raises
     ------
     ValueError
-        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``;
+        If unpacked codes hold anything other than 0 and 1, or if packed codes are not
+        ``uint8``;
         if hashes are neither hex strings of one length nor integers of at least 0.
 
     See Also
@@ -114,8 +115,8 @@ def duplicate_groups(
 ) -> Any:
     """Group near-duplicate codes: those connected by chains of near pairs.
 
-    Two codes are in the same group if a chain of codes connects them in which
-    neighbours are at most `radius` apart: the groups are the connected components of
+    Two codes are in the same group if they are connected by a chain of codes, each at
+    most `radius` from the next: the groups are the connected components of
     the graph of `radius_pairs`. The ends of a long chain may be far apart.
 
     Parameters
@@ -154,7 +155,8 @@ def duplicate_groups(
     Raises
     ------
     ValueError
-        If the codes hold something else than 0 and 1, or, packed, are not ``uint8``;
+        If unpacked codes hold anything other than 0 and 1, or if packed codes are not
+        ``uint8``;
         if hashes are neither hex strings of one length nor integers of at least 0; if
         `priority` has another length than the codes, or holds NaN.
 

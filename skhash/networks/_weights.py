@@ -212,8 +212,8 @@ class ProjectedWeights(BinaryWeights):
 class BayesBiNNWeights(BinaryWeights):
     r"""Weights relaxed to (-1, 1), trained by the Bayesian learning rule (BayesBiNN).
 
-    With logistic noise z, the weight of a step is:math:`w = \tanh((\eta - z) / \tau)`,
-    and the derivative of the parameter is
+    With logistic noise z, the weight of a step is
+    :math:`w = \tanh((\eta - z) / \tau)`, and the derivative of the parameter is
 
     .. math::
         s \, dL/dw, \quad
@@ -223,12 +223,13 @@ class BayesBiNNWeights(BinaryWeights):
     :math:`(1 - \alpha) \eta - \alpha s \, dL/dw` with the learning rate alpha of SGD
     and a weight decay of 1, that of the optimizer. At a tiny temperature and large
     logits s is n / tau and w the sign: the update is that of identity straight-through
-    without noise, and depends on n and tau by the unit of eta only.
+    without noise, and n and tau only set the unit in which eta is measured.
 
     Parameters
     ----------
     temperature : float, default=1.0
-        Temperature tau. From 0.1 to 1, the estimate is more than a sign.
+        Temperature tau. At 0.1 to 1, the gradient estimate still depends on the size of
+        the logits; far below, it is that of identity straight-through.
 
     References
     ----------

@@ -36,16 +36,15 @@ def blocks(section, language="python"):
 def run(section, names, metric="euclidean"):
     """Run the Python of a section, with `names` and in the current folder."""
     for block in blocks(section):
-        if metric == "cosine":
-            block = for_cosine(block)
+        if metric != "cosine":
+            block = without_factor(block)
         exec(compile(block, PAGE, "exec"), names)
     return names
 
 
-def for_cosine(text):
-    """Return what the page says to write for the cosine."""
-    text = text.replace("+ term", "* factor + term")
-    return text.replace('+ pl.col("term")', '* pl.col("factor") + pl.col("term")')
+def without_factor(text):
+    """Return what the page says to write if codes have no factor."""
+    return text.replace("* factor ", "").replace('* pl.col("factor") ', "")
 
 
 def make(n_bits, block_bits, metric, n=200):
@@ -241,9 +240,9 @@ def test_postgres(made, metric, psql):
     create, approximate, exact = blocks("PostgreSQL", "postgresql")
     create = create.replace("bit(64)", f"bit({n_bits})")
     (copy,) = re.findall(r'"(.*)"', blocks("PostgreSQL", "console")[0])
-    if metric == "cosine":
-        create = for_cosine(create).replace("term real", "term real, factor real")
-        copy = copy.replace("term", "term, factor")
+    if metric != "cosine":
+        create = without_factor(create).replace(", factor real", "")
+        copy = copy.replace(", factor", "")
     (query,) = bit_strings(names["packed_query"][None], n_bits)
     tables = "{" + ",".join(names["tables"].ravel().astype(str)) + "}"
 

@@ -349,7 +349,7 @@ def test_neighbor_recall_passes_the_metric_on(digits):
 def test_what_cannot_be_scored_is_named(digits):
     X, y = digits
     encoder = Signs(4).fit(X)
-    with pytest.raises(ValueError, match="needs labels, but y is None.*float neigh"):
+    with pytest.raises(ValueError, match="needs labels, but y is None.*true neigh"):
         retrieval_scorer(encoder, X)
     with pytest.raises(ValueError, match="Index was fitted without labels"):
         retrieval_scorer(make_pipeline(Signs(4), Index()).fit(X), X, y)

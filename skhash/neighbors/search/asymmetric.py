@@ -103,16 +103,26 @@ def asymmetric_scores(
     way and stores it in one to four bytes.
 
     Angles are used for unit vectors for the following reason. Let :math:`x = \hat x +
-    r`, where least squares makes r and :math:`\hat x` nearly orthogonal. For queries
-    unrelated to x, :math:`q^T \hat x` is the best linear estimate of :math:`q^T x`. For
-    queries with :math:`q^T x = \rho`, however, its mean is :math:`\rho |\hat x|^2` and
-    its standard deviation :math:`|\hat x| \sqrt{(1 - \rho^2) / d}` in d dimensions, so
-    codes that say little about their vectors hide neighbours. Divided by :math:`|\hat
-    x|^2`, as in RaBitQ, it is unbiased, but noisiest for such codes. Divided by
-    :math:`|\hat x|`, its standard deviation is the same for all codes. To first order,
-    this orders codes by the probability that their vectors are neighbours, as does
+    r` with :math:`|x| = 1`, where least squares makes r and :math:`\hat x` nearly
+    orthogonal: the shorter :math:`\hat x`, the less the code says about x. In d
+    dimensions, for a random query q of unit length, the product :math:`q^T \hat x` has
+
+    - if q is unrelated to x, the mean 0 and the standard deviation :math:`|\hat x| /
+      \sqrt d`;
+    - if :math:`q^T x = \rho`, the mean :math:`\rho |\hat x|^2` and the standard
+      deviation :math:`|\hat x| \sqrt{(1 - |\hat x|^2) (1 - \rho^2) / (d - 1)}`.
+
+    Ranked by this product, codes that say little about their vectors hide neighbours,
+    because their mean is smallest. Divided by :math:`|\hat x|^2`, as in RaBitQ, the
+    mean is :math:`\rho` for all codes, but the products of unrelated vectors spread
+    most for codes that say little, which then crowd out neighbours. Divided by
+    :math:`|\hat x|`, the products of unrelated vectors have the same deviation
+    :math:`1 / \sqrt d` for all codes, so that no code crowds out others, and the mean
+    :math:`\rho |\hat x|` depends less on the code. To first order around the mean, this
+    orders codes by the probability that :math:`q^T x` exceeds :math:`\rho`, as does
     :math:`|q - \hat x|^2 + (1 - \rho) |r|^2`. For vectors of any length,
-    `AsymmetricNeighbors` adds a quarter of the error, if given.
+    `AsymmetricNeighbors` adds a quarter of the error :math:`|r|^2` to the squared
+    distance, if the errors are given.
 
     The sum is looked up byte by byte, in tables that are built once per query. Scoring
     for inner products, without decoding, is section D of [1]_.

@@ -85,7 +85,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         input. The decoder's loss sees all entries.
     correction : str, Correction or None, default=None
         A second training phase whose gradient estimator corrects the bias of the first:
-        a `Correction`, or the name of its estimator. None does without.
+        a `Correction`, or the name of its estimator. None: no second phase.
     normalize : bool, default=False
         Whether to scale vectors to unit length first. `transform` does the same.
     lr : float, default=3e-3
@@ -187,8 +187,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     one, because r is drawn from the Gaussian itself.
 
     In the mixture bound, the sum over bits is inside the logsumexp over the draws, and
-    log k is subtracted once, as in equations 9 and 10 of Zheng et al. The authors'
-    annealing ends far below 1; a schedule here counts steps and reaches its end.
+    log k is subtracted once, as in equations 9 and 10 of Zheng et al. The authors
+    anneal the weight of the divergence so slowly that it ends far below 1; the
+    schedules of skhash count optimizer steps, and do reach their final value.
 
     Sparse rows stay sparse in the encoder and in the likelihood of words. Only batches
     become dense: of the decoder's outputs and, with "gaussian", which centres the data,

@@ -64,11 +64,12 @@ class Posterior(BaseEstimator):
 
 @with_parameters()
 class CorrelatedPosterior(Posterior):
-    """Posterior of correlated bits, by a Gaussian r of low-rank covariance (CorrSH).
+    """Posterior with correlated bits, whose logits are a correlated Gaussian (CorrSH).
 
-    ``r = mu + std eps + V zeta`` with eps and zeta standard normal, of covariance
-    ``diag(std^2) + V V^T``. The entropy of the code is bounded by that of the mixture
-    ``h_k(s) = 1/k sum_i q(s|r_i)`` of k draws of r.
+    The logits are ``r = mu + std eps + V zeta`` with eps and zeta standard normal, so
+    their covariance ``diag(std^2) + V V^T`` is diagonal plus low-rank. The entropy of
+    the code is bounded by that of the mixture ``h_k(s) = 1/k sum_i q(s|r_i)`` of k
+    draws of r.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
           the training rows.
     scale : {"latent"}, LatentScale or None, default=None
         Latent scale of each bit and row, which multiplies the codewords: "latent" is
-        ``LatentScale()``, None does without.
+        ``LatentScale()``. None: no latent scale.
     kl_weight : float, default=0.1
         Weight lambda of the divergence from the prior. At 1 the objective is the free
         energy, a bound on the log likelihood; on data without structure its posterior
@@ -94,7 +94,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
         - "last": the last iterate.
         - "random": the parameters before a random step, with probability proportional
-          to the step size, as in Theorems 5 and 9 (in 5 for small steps).
+          to the step size, as in Theorem 9 and, in the limit of small steps, Theorem 5.
         - "mean": the mean under these probabilities.
     max_epochs : int, default=10
         Number of passes over the data.

@@ -37,8 +37,8 @@ class LatentScale(BaseEstimator):
     Parameters
     ----------
     std : float, default=0.3
-        Prior standard deviation. As it approaches 0, so does the model that without
-        scales.
+        Prior standard deviation. As it approaches 0, the model approaches the one
+        without scales.
 
     Examples
     --------
