@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from cases import each
-from neural.sgh.models import DIGITS, make_module
+from neural.sgh.models import DIGITS
 from skorch.callbacks import Callback
 
 from skhash import SGHEncoder, load
@@ -88,21 +88,6 @@ def test_the_result_is_what_is_saved_and_gone_on_from(averaging, digits, tmp_pat
     )
 
 
-def test_a_step_belongs_to_the_point_that_it_starts_from():
-    """Theorem 5: the weight of a point is the size of the step after it."""
-    kept = KeptIterates("mean")
-    module, _ = make_module(kept=kept)
-    module.bias.data.fill_(0.0)
-    steps = [1.0, 0.5, 0.25]
-    for size in steps:
-        optimizer = torch.optim.SGD(module.parameters(), lr=size)
-        module.start_step(optimizer)
-        module.bias.data += size
-    # The points are 0, 1 and 1.5; the last one, 1.75, has no step.
-    expected = np.average([0, 1, 1.5], weights=steps)
-    np.testing.assert_allclose(kept.values["bias"], expected)
-
-
 def keep(averaging, seed=0):
     """Feed iterates 0, 1, 2, ... of a module of one number; return what is kept."""
     module, kept = torch.nn.Linear(1, 1, bias=False), KeptIterates(averaging, seed)
@@ -111,11 +96,6 @@ def keep(averaging, seed=0):
         kept.add(module, weight)
     module.weight.data.fill_(-1)  # a copy is kept
     return float(kept.values["weight"])
-
-
-def test_mean_is_weighted_by_the_steps():
-    expected = np.average(np.arange(len(WEIGHTS)), weights=WEIGHTS)
-    assert keep("mean") == pytest.approx(expected, rel=1e-6)
 
 
 def test_random_iterate_has_the_probability_of_its_step():

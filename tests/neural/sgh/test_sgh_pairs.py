@@ -120,36 +120,6 @@ def test_draws_have_the_law_that_is_differentiated():
         assert errors.abs().max() < 5 / 20_000**0.5
 
 
-@pytest.mark.parametrize("n_bits", [1, 5])
-def test_steps_are_what_switching_each_bit_changes(n_bits, monkeypatch):
-    generator = torch.Generator().manual_seed(n_bits)
-    model = make_model(n_bits, 0.4, 0.2)
-    rows, others = (
-        torch.randn((n, n_bits), generator=generator, dtype=torch.float64)
-        for n in (4, 3)
-    )
-    similar, weight = torch.rand((2, 4, 3), generator=generator, dtype=torch.float64)
-
-    def total(signs, other_signs):
-        agreement = signs @ other_signs.T
-        return -(weight * log_likelihood(model, agreement, similar)).sum().detach()
-
-    monkeypatch.setattr(
-        "skhash.neural.sgh._module.BernoulliUnits.draw",
-        lambda self, logits, generator: logits.sign().detach(),
-    )
-    leaf = rows.clone().requires_grad_()
-    loss = model.loss(leaf, others, similar, weight)
-    torch.testing.assert_close(loss.detach(), total(rows.sign(), others.sign()))
-    gradient = torch.autograd.grad(loss, leaf)[0]
-    p = torch.sigmoid(rows)
-    for i, k in itertools.product(range(4), range(n_bits)):
-        on, off = rows.sign(), rows.sign()
-        on[i, k], off[i, k] = 1, -1
-        step = total(on, others.sign()) - total(off, others.sign())
-        torch.testing.assert_close(gradient[i, k], step * (p * (1 - p))[i, k])
-
-
 def test_pairs_one_by_one_are_the_same_as_in_a_block(pairs, monkeypatch):
     model, rows, others, similar, weight = pairs
     monkeypatch.setattr(

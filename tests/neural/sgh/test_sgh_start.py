@@ -5,7 +5,6 @@ import pytest
 import torch
 from cases import each
 from neural.sgh.models import DIGITS
-from scipy import sparse
 
 from skhash import ITQHash, PCAHash, SGHEncoder
 from skhash.codes import CODINGS
@@ -50,14 +49,6 @@ def test_codings_decode_rare_bits_alike(digits):
         for coding in ("01", "pm1")
     )
     np.testing.assert_allclose(theirs["codebook"], ours["codebook"] / 2, rtol=1e-4)
-
-
-@each("kind", [np.asarray, sparse.csr_array])
-def test_the_scale_is_the_root_mean_variance(kind, digits):
-    wide = digits.astype(np.float64)
-    mean, scale = mean_and_scale(kind(digits))
-    np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(scale, np.sqrt(wide.var(axis=0).mean()), rtol=1e-6)
 
 
 def test_auto_start_takes_the_better_of_itq_and_pca(digits):
