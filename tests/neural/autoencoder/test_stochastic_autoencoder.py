@@ -274,6 +274,7 @@ def test_every_parameter_is_among_the_changes():
         ("kl_weight", LinearSchedule(0.0, 0.4, n_steps=0), 0.4),
         ("kl_weight", lambda step: 0.4, 0.4),
         ("hidden_layer_sizes", [6], np.array([6])),
+        ("encoder_input", "auto", "unit"),
     ],
 )
 def test_other_ways_to_say_the_same_change_nothing(name, value, other):
