@@ -4,10 +4,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import ndcg_score
 
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import (
@@ -167,29 +165,3 @@ def test_ndcg_is_the_mean_of_all_orders(case, seed, linear):
             ties=ties,
         )
         assert score == pytest.approx(value, abs=1e-12)
-
-
-@each("k", [1, 5, 40, None])
-def test_ndcg_with_linear_gain_is_that_of_scikit_learn(k):
-    rng = np.random.default_rng(0)
-    queries, database = rng.integers(0, 2, (20, 6)), rng.integers(0, 2, (40, 6))
-    wanted, labels = rng.random((20, 5)) < 0.3, rng.random((40, 5)) < 0.3
-    wanted[0], labels[0] = False, True  # a query with nothing to find
-    distances = hamming_distances(pack_bits(queries), pack_bits(database))
-    gains = wanted.astype(int) @ labels.T.astype(int)
-    values = ndcg_at_k_score(queries, database, wanted, labels, k=k, average=None)
-    values = np.nan_to_num(values)
-    oracle = [
-        ndcg_score(gains[[i]], -distances[[i]], k=k, ignore_ties=False)
-        for i in range(20)
-    ]
-    np.testing.assert_allclose(values, oracle, rtol=1e-13, atol=1e-15)
-
-
-def test_all_tied_list_has_the_closed_form_of_the_literature():
-    n, r = 10, 3
-    harmonic = sum(1 / t for t in range(1, n + 1))
-    value = (harmonic + (r - 1) / (n - 1) * (n - harmonic)) / n
-    labels = [1] * r + [0] * (n - r)
-    score = mean_average_precision_score(QUERY, np.zeros((n, 3)), [1], labels)
-    assert score == pytest.approx(value, rel=1e-14)

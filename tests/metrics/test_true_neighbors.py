@@ -58,19 +58,13 @@ def vectors(request):
     return queries, database
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("k", [1, 10, 899, 900])
-def test_order_is_that_of_float64(vectors, metric, k):
+@each("metric", METRICS)
+@each("k, dtype", [(1, float), (10, np.float32), (899, float), (900, float)])
+def test_order_is_that_of_float64(vectors, metric, k, dtype):
+    vectors = [X.astype(dtype) for X in vectors]
     found = true_neighbors(*vectors, k, metric=metric)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, brute_force(*vectors, k, metric))
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_float32_input_is_measured_in_float64(vectors, metric):
-    vectors = [X.astype(np.float32) for X in vectors]
-    found = true_neighbors(*vectors, 10, metric=metric)
-    np.testing.assert_array_equal(found, brute_force(*vectors, 10, metric))
 
 
 @pytest.mark.filterwarnings("error")
@@ -218,7 +212,7 @@ def test_recall_matches_loops(coded):
             assert mean == pytest.approx(np.mean(values)) and isinstance(mean, float)
 
 
-@pytest.mark.parametrize("ties", ["expected", "index", "best", "worst"])
+@each("ties", ["expected", "index", "best", "worst"])
 def test_several_cuts_are_those_one_by_one(coded, ties):
     cuts = [50, 1, 400, 7]
     together = neighbor_recall_score(*coded, n_retrieved=cuts, ties=ties)
@@ -231,7 +225,7 @@ def test_several_cuts_are_those_one_by_one(coded, ties):
     np.testing.assert_allclose(each.mean(axis=0), together, rtol=1e-14)
 
 
-@pytest.mark.parametrize("ties", ["expected", "index"])
+@each("ties", ["expected", "index"])
 def test_recall_leaves_each_row_out(coded, ties):
     _, codes, _ = coded
     codes = codes[:60]
