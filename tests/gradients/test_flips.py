@@ -34,15 +34,6 @@ def test_formula(units):
 
 
 @every_units
-def test_mean_of_single_flips_is_local_expectation_at_every_state(units):
-    found = run(LocalExpectation(1), Loss(), units, outcomes=by_state_and_order)
-    local = run(LocalExpectation(), Loss(), units)
-    # Six orders of each state, in which each unit comes first twice.
-    close(found.gradients.reshape(8, 6, 3).mean(dim=1), local.gradients)
-    assert ((found.gradients != 0).sum(dim=-1) == 1).all()
-
-
-@every_units
 @pytest.mark.parametrize("flips_at_once", [1, 2, 16])
 def test_all_flips_are_local_expectation(units, flips_at_once, monkeypatch):
     monkeypatch.setattr(_flips, "FLIPS_AT_ONCE", flips_at_once)

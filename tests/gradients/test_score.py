@@ -9,7 +9,6 @@ from cases import each
 from gradients.enumeration import (
     ALL_UNITS,
     LOGITS,
-    Linear,
     Loss,
     Outcomes,
     by_state,
@@ -24,7 +23,6 @@ from skhash.gradients import (
     MuProp,
     Reinforce,
     ReinforceLOO,
-    StraightThrough,
 )
 
 every_units = each("units", ALL_UNITS)
@@ -50,17 +48,6 @@ def test_estimate_is_the_loss_less_a_constant_times_the_score(units, baseline):
     found = run(Reinforce(baseline), Loss(), units)
     expected = (found.losses - (baseline or 0.0))[:, None] * scores(units)
     close(found.gradients, expected)
-
-
-@each("baseline", [3.5, "batch", "row"])
-def test_no_gradient_where_the_baseline_is_the_loss(baseline):
-    def constant(values):
-        return 3.5 + 0 * values.sum(dim=-1)
-
-    estimator, units = Reinforce(baseline), BernoulliUnits()
-    run(estimator, constant, units, rows=ROWS)
-    found = run(estimator, constant, units, rows=ROWS)
-    close(found.gradients, torch.zeros(8, 3, dtype=torch.float64), 1e-14)
 
 
 def test_rows_have_baselines_of_their_own():
@@ -148,15 +135,6 @@ def test_evaluation_leaves_baselines_alone():
     before = estimator.totals_.clone()
     estimator.surrogate(Loss(), LOGITS[None])
     assert torch.equal(estimator.totals_, before)
-
-
-@every_units
-@each("baseline", [None, "batch", "row"])
-def test_muprop_of_a_linear_loss_is_straight_through(baseline, units):
-    estimator = MuProp(baseline)
-    for _ in range(2):
-        found = run(estimator, Linear(), units, rows=ROWS)
-        close(found.gradients, run(StraightThrough(), Linear(), units).gradients)
 
 
 @every_units

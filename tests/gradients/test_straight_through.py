@@ -73,16 +73,6 @@ def test_slopes(estimator, slope, units):
 
 
 @every_units
-def test_st_of_a_multilinear_loss_is_unbiased(units):
-    def product(values):
-        return values.prod(dim=-1) + product.weight * values[..., 0] * values[..., 2]
-
-    product.weight = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
-    found = run(StraightThrough(), product, units)
-    close(found.mean, exact(product, LOGITS, units)[1])
-
-
-@every_units
 def test_st_is_biased_for_other_losses(units):
     found = run(StraightThrough(), Loss(), units)
     slope = units.step * units.noise.pdf(LOGITS)
@@ -126,15 +116,6 @@ def test_deterministic_st_takes_the_low_value_at_a_tie(coding):
     units = BernoulliUnits(coding=coding)
     values = DeterministicST().sample(torch.zeros(2, 3), units=units)
     assert (values == units.low).all()
-
-
-@every_units
-def test_units_are_on_with_their_probability(units):
-    p = units.noise.cdf(LOGITS)
-    for uniform, expected in [(p, units.low), (p * (1 - 1e-12), units.high)]:
-        with uniform_draws([uniform]):
-            values = HardST().sample(LOGITS, units=units)
-        assert (values == expected).all()
 
 
 @every_units

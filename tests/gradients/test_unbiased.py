@@ -114,24 +114,6 @@ def test_exact_refuses_too_many_units():
         Exact().surrogate(lambda x: x.sum(dim=-1), torch.zeros(1, 17))
 
 
-def total_variance(estimator, outcomes, units):
-    loss = Loss()
-    found = estimates(estimator, loss, LOGITS, units, outcomes(LOGITS, units))
-    return found.variance.sum()
-
-
-@every_units
-def test_order_of_variances(units):
-    reinforce = total_variance(Reinforce(None), by_state, units)
-    arm = total_variance(ARM(), by_cell, units)
-    disarm = total_variance(DisARM(), by_cell, units)
-    bitflip = total_variance(LocalExpectation(n_flips=1), by_state_and_order, units)
-    local = total_variance(LocalExpectation(), by_state, units)
-    assert disarm <= arm
-    assert local < min(reinforce, arm, disarm, bitflip)
-    assert total_variance(LocalExpectation(2), by_state_and_order, units) < bitflip
-
-
 @each("estimator", [ARM(2), DisARM(2), ReinforceLOO(2)])
 def test_samples_are_averaged(estimator):
     """Twice the samples, half the variance; leave-one-out at least gains."""
