@@ -45,6 +45,20 @@ def slope(logit):
 
 
 @each("estimator", BOTH)
+def test_what_a_low_temperature_costs(estimator):
+    """Bias, second moment and how many draws have a derivative, as documented."""
+    temperature, least, p = 0.05, 0.01, slope(0.7)
+    found = integrate(estimator(temperature), linear, 0.7)
+    bias = (found.mean.item() - p) / temperature**2
+    assert math.isclose(bias, math.pi**2 / 6 * p * (1 - 6 * p), rel_tol=0.1)
+    moment = temperature * (found.weights @ found.gradients.square()).item()
+    assert math.isclose(moment, p / 6, rel_tol=0.01)
+    share = (found.weights @ (found.gradients >= least).double()).item()
+    rough = 2 * p * temperature * math.log(1 / (temperature * least))
+    assert math.isclose(share, rough, rel_tol=0.05)
+
+
+@each("estimator", BOTH)
 def test_mean_is_the_density_of_a_sum(estimator):
     """Of a linear loss: the density of Z + tau Z' at the logit, Z' logistic too."""
     logit, temperature = 0.7, 0.5

@@ -119,16 +119,6 @@ def test_moves_end_at_a_minimum(weight):
         assert higher > least - 1e-9
 
 
-def test_one_bit_has_a_closed_form():
-    """On a line the distance is linear: one move ends at its best value."""
-    means, targets = np.array([[-1.0], [2.0]]), np.array([[0, 5.0], [5.0, 0]])
-    shares, weight = np.array([0.25, 0.75]), 3.0
-    centers = move_centers(means, means, shares, targets, weight)
-    # (d - 3)^2 + 2 weight (d - 5)^2 is least at d = (3 + 2 weight 5) / (1 + 2 weight).
-    np.testing.assert_allclose(np.diff(centers[:, 0]), (3 + 30) / 7)
-    np.testing.assert_allclose(shares @ centers, shares @ means)
-
-
 def test_objective_is_the_error_of_the_reconstruction(gaussian):
     encoder = KMeansHash(n_bits=6, subspace_bits=3, max_iter=500).fit(gaussian)
     assert encoder.n_iter_ < 500
@@ -155,15 +145,6 @@ def test_affinity_is_that_of_all_pairs_of_rows(gaussian):
     targets = 2 * np.abs(rows).mean() * np.sqrt(hamming)
     error = ((distances - targets) ** 2).mean()
     np.testing.assert_allclose(objective[-1, 1], error, rtol=1e-4)
-
-
-def test_affinity_makes_distances_follow_the_codes(digits):
-    errors = {}
-    for weight in (0.0, 1.0, 10.0):
-        encoder = KMeansHash(n_bits=16, affinity_weight=weight).fit(digits)
-        errors[weight] = encoder.objective_[-1]
-    assert errors[0.0][0] < errors[1.0][0] < errors[10.0][0]
-    assert errors[0.0][1] > errors[1.0][1] > errors[10.0][1]
 
 
 def test_axes_are_shared_out_in_equal_products():

@@ -95,17 +95,6 @@ def test_rows_of_the_batch_step_once_and_others_stay(solver):
         assert module.n_updates.tolist() == [3 * M, n_active]
 
 
-def test_frozen_batches_leave_no_trace():
-    module = objective("dual_dc", u_step=0.4)
-    before = module.u.clone()
-    module.frozen = True
-    first = gradient(module, LOGITS)
-    assert torch.equal(module.u, before) and not module.n_updates.any()
-    module.frozen = False
-    assert torch.equal(gradient(module, LOGITS), first)
-    assert not torch.equal(module.u, before)
-
-
 def test_u_starts_at_the_outputs_after_the_warm_up():
     """With u = D there is no pull in that epoch; with other outputs there is later."""
     module = objective("prox", warmup_epochs=1, start=None)

@@ -9,7 +9,6 @@ import torch
 from cases import each
 from losses.fits import (
     N_BITS,
-    N_CLASSES,
     N_ROWS,
     classes,
     indicator,
@@ -168,18 +167,6 @@ def test_the_order_of_a_batch_does_not_matter(loss, epoch, make_labels):
         for rows in (torch.arange(N_ROWS), order)
     ]
     torch.testing.assert_close(*found)
-
-
-@every_loss
-@every_epoch
-@every_labelling
-def test_a_batch_may_be_a_part_of_the_rows(loss, epoch, make_labels):
-    labels, logits = make_labels(), randn(N_ROWS, N_BITS)
-    rows = torch.tensor([9, 2, 5, 11, 6, 0])
-    objective = started(loss, labels, epoch)
-    logits = logits[rows].requires_grad_()
-    value(objective, logits, labels[rows], rows).backward()
-    assert logits.grad.isfinite().all() and logits.grad.any()
 
 
 DEGENERATE = {
@@ -366,11 +353,3 @@ def test_devices(loss, device):
             yield torch.autograd.grad(found, logits)[0]
 
     assert_as_on_cpu(values, device)
-
-
-def test_the_number_of_classes_is_that_of_the_fit():
-    """A batch without the last class is no fit of fewer."""
-    for loss in ALL:
-        objective = make_objective(loss, classes())
-        found = value(objective, randn(2, N_BITS), torch.tensor([[0], [1]]))
-        assert found.isfinite() and N_CLASSES == 3

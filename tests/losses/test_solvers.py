@@ -87,41 +87,7 @@ def test_the_dual_stays_zero_and_u_averages(extrapolation, weight, dual_step):
     torch.testing.assert_close(u, average)
 
 
-def test_the_boundary_of_the_inert_region():
-    """From u = -1 to D = 1 the extrapolated point is 4 tau rho - 1: v = that - 1."""
-    for rate, expected in [(0.5, 0.0), (0.6, 0.4), (1.0, 2.0)]:
-        _, v = iterate(
-            "dual", torch.ones(1, 1), -torch.ones(1, 1), 1, u_step=rate / 2, w_weight=9
-        )
-        assert v.item() == pytest.approx(expected, abs=1e-6)
-
-
-@each("weight", [0.05, 0.5])
-def test_outputs_beyond_one_move_the_dual(weight):
-    """At D = 1.5 the hull has slope lambda: u = D - lambda / rho, v = lambda."""
-    u, v = iterate(
-        "dual", torch.full((1, 1), 1.5), torch.zeros(1, 1), 400, w_weight=weight
-    )
-    assert v.item() == pytest.approx(weight, rel=1e-5)
-    assert u.item() == pytest.approx(1.5 - weight / 2, rel=1e-5)
-
-
-def test_the_dual_pulls_no_output_to_a_sign():
-    u, _ = iterate("dual", torch.full((1, 1), 0.5), torch.zeros(1, 1), 400)
-    assert u.item() == pytest.approx(0.5)
-
-
 # Solvers that apply the penalty
-
-
-@pytest.mark.parametrize(
-    ("solver", "prox"), [("prox", w_prox), ("wcr", weakly_convex_prox)]
-)
-def test_a_full_step_is_the_proximal_map_of_the_outputs(solver, prox):
-    outputs = 1.5 * uniform(N, M)
-    u, v = iterate(solver, outputs, uniform(N, M, seed=1), 1, u_step=0.5)
-    torch.testing.assert_close(u, prox(outputs, 0.3 / 2))
-    assert not v.any()
 
 
 def test_the_automatic_step_follows_the_penalty():
@@ -169,25 +135,6 @@ def test_weakly_convex_prox_against_brute_force(threshold):
     expected = brute_force(POINTS, lambda z: threshold * (z.square() - 1).abs())
     torch.testing.assert_close(result, expected, atol=1.1e-3, rtol=0)
     assert (result.sign() == POINTS.sign()).all()
-
-
-@each("weight", [0.05, 0.5, 2.0])
-def test_conjugate_by_definition(weight):
-    """sup_u (u v - g(u)) is |v| up to `weight`, and grows without bound beyond it."""
-
-    def penalty(u):
-        return weight * (u.abs() - 1).abs()
-
-    for share in (0.0, 0.3, -0.9, 1.0):
-        v = share * weight
-        assert (GRID * v - weight * (GRID.abs() - 1).abs()).max() == pytest.approx(
-            abs(v)
-        )
-    slope = [
-        (u * 1.1 * weight - weight * (u.abs() - 1).abs()).item()
-        for u in GRID[[-1000, -1]]
-    ]
-    assert slope[1] > slope[0]
 
 
 def test_zero_goes_to_plus_one():
