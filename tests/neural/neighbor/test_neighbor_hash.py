@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import kneighbors_graph
 
 import skhash
-from skhash import ITQHash, NeighborHash, PCAHash
+from skhash import NeighborHash
 from skhash.metrics import (
     mean_average_precision_score,
     neighbor_recall_score,
@@ -104,19 +104,6 @@ def recall(encoder, X):
     bits = encoder.transform(X)
     truth = true_neighbors(X, n_neighbors=10)
     return neighbor_recall_score(bits, bits, truth, n_retrieved=20, exclude_self=True)
-
-
-def test_every_prefix_beats_components_rotation_and_training_of_the_whole(digits):
-    X, _ = digits
-    nested, whole = (
-        small(n_bits=16, nested=lengths, max_epochs=20).fit(X)
-        for lengths in ((8,), False)
-    )
-    for n_bits in (8, 16):
-        score = recall(nested.truncate(n_bits), X)
-        assert score > recall(PCAHash(n_bits).fit(X), X)
-        assert score > recall(ITQHash(n_bits, random_state=0).fit(X), X)
-    assert recall(nested.truncate(8), X) > recall(whole.truncate(8), X)
 
 
 @each(
