@@ -158,15 +158,12 @@ def test_auto_gamma_is_the_mean_distance_to_the_nearest_other_anchor(n_anchors):
 def test_labels_of_any_type_and_their_indicator():
     X, y = blobs()
     names = np.array([f"class {label}" for label in range(8)])
+    indicator = np.eye(8, dtype=int)[y]
     make = SupervisedDiscreteHash(n_bits=12, n_anchors=50, random_state=0)
     codes = make.fit(X, y).transform(X)
-    for labels in (names[y], names[y].astype(object), list(names[y]), y * 1.0):
+    for labels in (indicator, sparse.csr_array(indicator), names[y]):
         np.testing.assert_array_equal(make.fit(X, labels).transform(X), codes)
-    assert make.fit(X, names[y]).classes_.tolist() == names.tolist()
-    indicator = np.eye(8, dtype=int)[y]
-    for labels in (indicator, sparse.csr_array(indicator)):
-        np.testing.assert_array_equal(make.fit(X, labels).transform(X), codes)
-        np.testing.assert_array_equal(make.classes_, np.arange(8))
+    assert make.classes_.tolist() == names.tolist()
 
 
 def test_every_option_has_a_say():

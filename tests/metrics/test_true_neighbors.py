@@ -9,11 +9,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from skhash.codes import hamming_distances, pack_bits
-from skhash.metrics import (
-    neighbor_recall_score,
-    search_recall_score,
-    true_neighbors,
-)
+from skhash.metrics import neighbor_recall_score, search_recall_score, true_neighbors
 from skhash.numerics import _nearest
 
 METRICS = ["euclidean", "cosine", "inner_product"]

@@ -3,7 +3,6 @@
 import copy
 import json
 import tracemalloc
-import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -18,13 +17,7 @@ from torch.utils.data import Subset
 
 from skhash import SGHEncoder
 from skhash.training import _module
-from skhash.training._module import (
-    BatchIterator,
-    FedRows,
-    Rows,
-    TrainedModule,
-    sparse_tensor,
-)
+from skhash.training._module import BatchIterator, FedRows, Rows, TrainedModule
 from skhash.training._net import (
     HashNet,
     Run,
@@ -376,20 +369,6 @@ class SparseShift(Shift):
 
     def forward(self, X):
         return (X.to_dense() if X.layout == torch.sparse_csr else X) - self.center
-
-
-@each("make", [sparse.csr_array, sparse.csr_matrix])
-@each("dtype", [np.float32, np.float64])
-def test_sparse_tensors_hold_the_rows(X, make, dtype):
-    X[3] = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tensor = sparse_tensor(make(X.astype(dtype)))
-    assert tensor.layout == torch.sparse_csr and tensor.dtype == torch.float32
-    assert tensor.crow_indices().dtype == tensor.col_indices().dtype == torch.int64
-    assert tensor.shape == X.shape
-    assert len(tensor.values()) == (X != 0).sum()
-    np.testing.assert_array_equal(tensor.to_dense(), X)
 
 
 @each("batch_size", [1, 5, 23, 100])

@@ -286,16 +286,14 @@ class TestOwnModule:
             def forward(self, bits):
                 return self.decoder(bits)[..., 0].square()
 
-        own = gradient_report(
-            module.encoder, rows, ["st"], loss=Loss(), n_trials=2, random_state=0
-        )
-        plain = gradient_report(
-            module.encoder,
-            rows,
-            ["st"],
-            loss=lambda bits: module.decoder(bits)[..., 0].square(),
-            n_trials=2,
-            random_state=0,
+        def function(bits):
+            return module.decoder(bits)[..., 0].square()
+
+        own, plain = (
+            gradient_report(
+                module.encoder, rows, ["st"], loss=loss, n_trials=2, random_state=0
+            )
+            for loss in (Loss(), function)
         )
         assert own == plain
 
@@ -389,18 +387,9 @@ class TestResult:
         for ax, name in zip(axes, PANELS, strict=True):
             dots = ax.lines[0].get_xdata()
             assert dots.tolist() == [getattr(row, name) for row in report.rows]
-        labels = [text.get_text() for text in axes[0].get_yticklabels()]
-        assert labels == ["st", "arm"]
         (bars,) = axes[0].collections
         ends = [(row.cosine_low, row.cosine_high) for row in report.rows]
         assert [tuple(bar[:, 0]) for bar in bars.get_segments()] == ends
-        dashed = [
-            line.get_xdata()[0]
-            for ax in axes
-            for line in ax.lines
-            if line.get_ls() == "--"
-        ]
-        assert dashed == [1.0, report.rows[0].optimum]
         plt.close("all")
 
 

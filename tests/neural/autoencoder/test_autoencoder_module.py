@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 import torch
 from cases import each
-from numpy.polynomial.hermite_e import hermegauss
 from scipy import sparse
-from scipy.special import expit
 from torch.distributions import Bernoulli, Normal
 
-from skhash.gradients import (
-    BernoulliUnits,
-    Exact,
-    StraightThrough,
-)
+from skhash.gradients import BernoulliUnits, Exact, StraightThrough
 from skhash.losses._likelihoods import (
     BernoulliLikelihood,
     GaussianLikelihood,
@@ -43,14 +37,12 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def make_module(
-    posterior=None, likelihood=None, decoder_hidden=(4,), gradient=None, **options
-):
+def make_module(posterior=None, likelihood=None, decoder_hidden=(4,), **options):
     """A float64 module of random weights, all large enough to matter."""
     generator = seeded(3)
     posterior = posterior or Posterior()
     heads = posterior.n_heads(N_BITS)
-    options = {"gradients": [gradient or Exact()], "units": USUAL, **options}
+    options = {"gradients": [Exact()], "units": USUAL} | options
     module = StochasticAutoencoder(
         MLP([N_FEATURES, 4, heads], generator),
         MLP([N_BITS, *decoder_hidden, N_FEATURES], generator),
@@ -76,81 +68,17 @@ def gradients(loss, module):
     return torch.cat([gradient.flatten() for gradient in found])
 
 
-# The mixture over r: l = 3, rank 2
+# The independent posterior
 
 MU = torch.tensor([0.4, -0.3, 0.8], dtype=torch.float64)
-STD = torch.tensor([0.5, 0.7, 0.3], dtype=torch.float64)
-FACTOR = torch.tensor([[0.6, -0.2], [0.1, 0.5], [-0.4, 0.3]], dtype=torch.float64)
-SIGMA = STD.square().diag() + FACTOR @ FACTOR.T
-# log p(x, s) of each code, the prior one half included.
 LOG_LIKELIHOOD = torch.cos(1.3 * torch.arange(8, dtype=torch.float64)) - 1
+# log p(x, s) of each code, the prior one half included.
 LOG_JOINT = (LOG_LIKELIHOOD - N_BITS * math.log(2)).numpy()
-
-
-def heads_for(mu=MU, std=STD, factor=FACTOR, n_rows=1):
-    """The encoder's outputs that give these, with scale=1."""
-    before = [mu, std.expm1().log(), factor.atanh().flatten()]
-    return torch.cat(before).expand(n_rows, -1)
 
 
 def reconstruct(bits):
     index = bits @ torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64)
     return -LOG_LIKELIHOOD[index.long()]
-
-
-def quadrature(n_nodes):
-    """q(s|r) at Gauss-Hermite nodes of r, shape (n_nodes^3, 8), and their weights."""
-    nodes, weights = hermegauss(n_nodes)
-    weights = weights / weights.sum()
-    z = np.array(list(itertools.product(nodes, repeat=N_BITS)))
-    w = np.array(list(itertools.product(weights, repeat=N_BITS))).prod(axis=1)
-    r = MU.numpy() + z @ np.linalg.cholesky(SIGMA.numpy()).T
-    signs = 2 * STATES.numpy() - 1
-    return expit(signs * r[:, None, :]).prod(axis=-1), w
-
-
-def mean_bound(h, weights):
-    """The weighted mean over mixtures h of ``sum_s h (log p(x, s) - log h)``."""
-    return weights @ (h * (LOG_JOINT - np.log(h))).sum(axis=-1)
-
-
-def expected_bound(n_mixture):
-    """L_1, L_2 and L_inf by quadrature."""
-    if n_mixture == 1:
-        return mean_bound(*quadrature(20))
-    if n_mixture == 2:
-        h, w = quadrature(6)
-        pairs = (h[:, None] + h[None]) / 2
-        return w @ np.array([mean_bound(rows, w) for rows in pairs])
-    h, w = quadrature(20)
-    return mean_bound((w @ h)[None], np.ones(1))
-
-
-def estimated_bound(n_mixture, n_rows=10_000):
-    """L_k as training sees it, codes enumerated: the mean and its standard error."""
-    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0), kl_weight=1.0)
-    with torch.no_grad():
-        losses = module.losses(heads_for(n_rows=n_rows), reconstruct)
-    return -losses.mean().item(), losses.std().item() / n_rows**0.5
-
-
-@each("n_mixture", [1, 2])
-def test_bound_of_training_is_that_of_quadrature(n_mixture):
-    value, error = estimated_bound(n_mixture)
-    assert 0 < error < 0.01
-    assert abs(value - expected_bound(n_mixture)) < 4 * error
-
-
-@each("n_mixture", [1, 2])
-def test_sampled_bound_is_that_of_quadrature(n_mixture):
-    n = 100_000
-    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0))
-    samples = module.sample_bound(heads_for(n_rows=n), reconstruct)
-    error = samples.std().item() / n**0.5
-    assert abs(samples.mean().item() - expected_bound(n_mixture)) < 4 * error
-
-
-# The independent posterior
 
 
 @each("noise", [Logistic(scale=2), Uniform(scale=1.5)])

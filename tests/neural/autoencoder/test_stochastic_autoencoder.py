@@ -13,13 +13,7 @@ from sklearn.base import clone
 from skorch.callbacks import Callback, LRScheduler
 
 from skhash import StochasticAutoencoderHash, load
-from skhash.gradients import (
-    ARM,
-    GRADIENTS,
-    DisARM,
-    Reinforce,
-    StraightThrough,
-)
+from skhash.gradients import ARM, GRADIENTS, DisARM, Reinforce, StraightThrough
 from skhash.neural import Correction, CorrelatedPosterior
 from skhash.noise import Logistic
 from skhash.training import LinearSchedule

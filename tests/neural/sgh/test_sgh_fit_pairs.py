@@ -10,8 +10,6 @@ from cases import each
 from pretend import assert_as_on_cpu
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skhash import HashedNeighbors, SGHEncoder
 from skhash.datasets import load_digits_retrieval
@@ -184,21 +182,6 @@ def test_a_split_is_validated_with_its_pairs(digits):
         for options in (SMALL, LABELS)
     )
     assert labeled.history_[0]["valid_loss"] > plain.history_[0]["valid_loss"]
-
-
-def test_pairs_are_routed_through_a_pipeline(digits):
-    X, y = digits
-    given = given_pairs(y)
-    scaled = StandardScaler().fit_transform(X)
-    alone = SGHEncoder(**SMALL).fit(scaled, **given)
-    encoder = SGHEncoder(**SMALL)
-    with sklearn.config_context(enable_metadata_routing=True):
-        encoder.set_fit_request(pairs=True, pair_labels=True, ids=True)
-        pipeline = make_pipeline(StandardScaler(), encoder)
-        pipeline.fit(X, **given)
-        np.testing.assert_array_equal(pipeline[-1].components_, alone.components_)
-        assert pipeline[-1].pair_scale_ == alone.pair_scale_
-        assert SGHEncoder().set_partial_fit_request(pairs=True) is not None
 
 
 @pytest.fixture
