@@ -13,11 +13,6 @@ from skhash.neural.sgh._module import SQUARED_ERRORS
 from skhash.training._module import Batch
 
 
-@pytest.fixture(scope="module")
-def digits():
-    return DIGITS
-
-
 def log_likelihood(module, bits, x):
     """log p(x|bits) of the model, x (n, d) against all codes: (n, n_codes)."""
     low, step = CODINGS[module.coding]
@@ -110,8 +105,8 @@ def test_the_loss_is_the_mean_energy_with_its_weights():
     torch.testing.assert_close(module.loss(logits, Batch.of(X)), energy + penalty)
 
 
-def test_free_energy_of_the_estimator_equals_enumeration(digits):
-    X = digits[:, 20:30]
+def test_free_energy_of_the_estimator_equals_enumeration():
+    X = DIGITS[:, 20:30]
     encoder = SGHEncoder(n_bits=5, coding="pm1", random_state=0).fit(X)
     bits = all_bits(5)
     decoded = torch.from_numpy(encoder.inverse_transform(bits.numpy())).double()
@@ -137,26 +132,26 @@ OPTIONS = [
 ]
 
 
-def test_every_option_changes_the_result(digits):
-    digits = digits[:200]
+def test_every_option_changes_the_result():
+    X = DIGITS[:200]
     base = {"n_bits": 8, "max_epochs": 3, "random_state": 0, "init": "itq"}
-    plain = SGHEncoder(**base).fit(digits)
+    plain = SGHEncoder(**base).fit(X)
     for option in OPTIONS:
-        changed = SGHEncoder(**(base | option)).fit(digits)
+        changed = SGHEncoder(**(base | option)).fit(X)
         assert not np.array_equal(plain.codebook_, changed.codebook_), option
 
 
-def test_inverse_transform_decodes_and_reconstruction_error_is_its_distance(digits):
-    encoder = SGHEncoder(n_bits=10, coding="pm1", random_state=0).fit(digits)
-    bits = encoder.transform(digits)
+def test_inverse_transform_decodes_and_reconstruction_error_is_its_distance():
+    encoder = SGHEncoder(n_bits=10, coding="pm1", random_state=0).fit(DIGITS)
+    bits = encoder.transform(DIGITS)
     module = encoder.net_.module_
     signs = torch.from_numpy(2 * bits.astype(np.float32) - 1)
     with torch.no_grad():
         standard = module.offset + signs @ module.codebook
     decoded = encoder.mean_ + encoder.scale_ * standard.numpy()
     np.testing.assert_allclose(encoder.inverse_transform(bits), decoded, atol=1e-4)
-    expected = ((digits - encoder.inverse_transform(bits)) ** 2).sum(axis=1)
-    for X in (digits, sparse.csr_array(digits)):
+    expected = ((DIGITS - encoder.inverse_transform(bits)) ** 2).sum(axis=1)
+    for X in (DIGITS, sparse.csr_array(DIGITS)):
         np.testing.assert_allclose(encoder.reconstruction_error(X), expected, rtol=1e-4)
     with pytest.raises(ValueError, match="9 .*10"):
         encoder.inverse_transform(bits[:, :9])
@@ -165,6 +160,6 @@ def test_inverse_transform_decodes_and_reconstruction_error_is_its_distance(digi
 
 
 @each("unit", [1e-20, 1e20])
-def test_magnitudes_that_cannot_be_squared_are_refused(unit, digits):
+def test_magnitudes_that_cannot_be_squared_are_refused(unit):
     with pytest.raises(ValueError, match="X is .*e[-+]"):
-        SGHEncoder(n_bits=4).fit(digits * unit)
+        SGHEncoder(n_bits=4).fit(DIGITS * unit)

@@ -19,11 +19,6 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(3)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
-@pytest.fixture(scope="module")
-def digits():
-    return DIGITS
-
-
 def make_latent(coding, **options):
     return make_module(coding, latent=True, **options)
 
@@ -155,13 +150,13 @@ def test_linear_gradient_given_latent_scales_misses_the_second_difference():
 
 
 @each("coding", ["01", "pm1"])
-def test_attributes_decode_as_the_module_does(coding, digits):
+def test_attributes_decode_as_the_module_does(coding):
     encoder = SGHEncoder(
         n_bits=6, scale="latent", coding=coding, max_epochs=3, random_state=0
-    ).fit(digits)
+    ).fit(DIGITS)
     module = encoder.net_.module_
-    standard = torch.from_numpy((digits - encoder.mean_) / encoder.scale_).float()
-    bits = encoder.transform(digits)
+    standard = torch.from_numpy((DIGITS - encoder.mean_) / encoder.scale_).float()
+    bits = encoder.transform(DIGITS)
     low, step = CODINGS[coding]
     with torch.no_grad():
         z = module.latent_scales(module(standard), standard).mean
@@ -175,30 +170,30 @@ def test_attributes_decode_as_the_module_does(coding, digits):
     np.testing.assert_allclose(
         encoder.inverse_transform(bits), in_unit(at_one), atol=1e-4
     )
-    posterior = encoder.latent_scales(digits)
+    posterior = encoder.latent_scales(DIGITS)
     np.testing.assert_allclose(posterior, z, atol=1e-5)
     decoded = encoder.inverse_transform(bits, posterior)
     np.testing.assert_allclose(decoded, in_unit(at_mean), atol=1e-4)
     assert not np.allclose(decoded, encoder.inverse_transform(bits))
 
 
-def test_free_energy_of_a_latent_encoder_is_that_of_its_module(digits):
+def test_free_energy_of_a_latent_encoder_is_that_of_its_module():
     """Read out and restored, the parameters are those that were trained."""
     encoder = SGHEncoder(
         n_bits=6, scale="latent", coding="pm1", kl_weight=1, random_state=0
-    ).fit(digits)
+    ).fit(DIGITS)
     module = encoder.net_.module_.double()
-    standard = torch.from_numpy((digits - encoder.mean_) / encoder.scale_)
+    standard = torch.from_numpy((DIGITS - encoder.mean_) / encoder.scale_)
     with torch.no_grad():
         energy = module.free_energy(module(standard), standard).numpy()
-    energy += digits.shape[1] * np.log(encoder.scale_)
-    np.testing.assert_allclose(encoder.free_energy(digits), energy, rtol=1e-5)
+    energy += DIGITS.shape[1] * np.log(encoder.scale_)
+    np.testing.assert_allclose(encoder.free_energy(DIGITS), energy, rtol=1e-5)
 
 
-def test_only_latent_encoders_have_latent_scales(digits):
-    plain = SGHEncoder(n_bits=4, max_epochs=1, random_state=0).fit(digits)
+def test_only_latent_encoders_have_latent_scales():
+    plain = SGHEncoder(n_bits=4, max_epochs=1, random_state=0).fit(DIGITS)
     assert not hasattr(plain, "latent_scales")
-    bits = plain.transform(digits)
+    bits = plain.transform(DIGITS)
     # Scales can still be given: 1 is what None means.
     np.testing.assert_allclose(
         plain.inverse_transform(bits, np.ones(bits.shape)),
