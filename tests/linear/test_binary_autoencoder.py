@@ -153,23 +153,6 @@ def test_decoder_is_the_least_squares_fit_to_the_codes(digits):
     )
 
 
-@each(
-    "option",
-    [
-        {"penalty": 0.5},
-        {"penalty_growth": 8.0},
-        {"hinge_weight": 1e-3},
-        {"max_iter": 1},
-        {"validation_fraction": 0.3},
-    ],
-)
-def test_options_matter(digits, option):
-    options = {"n_bits": 6, "max_iter": 4, "random_state": 0}
-    plain = BinaryAutoencoderHash(**options).fit(digits)
-    changed = BinaryAutoencoderHash(**options | option).fit(digits)
-    assert np.abs(plain.components_ - changed.components_).max() > 1e-4
-
-
 def test_held_out_rows_choose_the_iterate(digits):
     options = {"n_bits": 8, "random_state": 0, "validation_fraction": 0.2}
     encoder = BinaryAutoencoderHash(max_iter=10, **options).fit(digits)

@@ -190,19 +190,6 @@ def test_angles_are_seen_from_the_mean():
     np.testing.assert_array_equal(shifted, centred.transform(X))
 
 
-@each(
-    "encoder",
-    [
-        ITQHash(n_bits=8, max_iter=1),
-        PCAHash(n_bits=8, rotation="random"),
-        RandomHyperplaneHash(n_bits=8),
-    ],
-)
-def test_random_state_matters(encoder, digits):
-    bits = [encoder.set_params(random_state=s).fit_transform(digits) for s in (0, 1)]
-    assert (bits[0] != bits[1]).mean() > 0.05
-
-
 def test_normalize_is_the_normalizer(digits):
     unit = digits / np.linalg.norm(digits, axis=1, keepdims=True)
     for encoder in (ITQHash(16), PCAHash(16), RandomHyperplaneHash(16)):

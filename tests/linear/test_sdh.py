@@ -166,24 +166,6 @@ def test_labels_of_any_type_and_their_indicator():
     assert make.classes_.tolist() == names.tolist()
 
 
-def test_every_option_has_a_say():
-    X, y = load_digits(return_X_y=True)
-    X, y = X[:300], y[:300]
-    base = SupervisedDiscreteHash(n_bits=8, n_anchors=50, random_state=0)
-    logits = base.fit(X, y).decision_function(X)
-    for name, value in {
-        "n_anchors": 60,
-        "gamma": 1e-3,
-        "class_ridge": 1000.0,
-        "projection_weight": 0.1,
-        "projection_ridge": 1.0,
-        "normalize": True,
-        "random_state": 1,
-    }.items():
-        other = SupervisedDiscreteHash(**(base.get_params() | {name: value}))
-        assert np.abs(other.fit(X, y).decision_function(X) - logits).max() > 1e-3, name
-
-
 @each("n_bits", [16, 32])
 def test_retrieval_of_digits_is_better_than_without_labels(n_bits):
     X, y = load_digits(return_X_y=True)

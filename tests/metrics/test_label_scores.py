@@ -14,11 +14,9 @@ from skhash import metrics
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import (
     _counts,
-    _kernels,
     hamming_precision_recall_curve,
     mean_average_precision_score,
     ndcg_at_k_score,
-    precision_at_k_score,
     precision_within_radius_score,
 )
 
@@ -147,22 +145,6 @@ def test_packed_codes_and_other_formats_give_the_same(score, classes):
     assert score(queries, database, one_hot[wanted], one_hot[labels]) == reference
     far = np.array([-7, 2**60, 10**6, 0])
     assert score(queries, database, far[wanted], far[labels]) == reference
-
-
-def test_kernels_are_compiled_for_one_kind_of_array(classes, indicators, tmp_path):
-    queries, database, wanted, labels = classes
-    np.save(tmp_path / "packed.npy", pack_bits(database[:, :64]))
-    mapped = np.load(tmp_path / "packed.npy", mmap_mode="r")
-    short = pack_bits(queries[:, :64])
-    score = mean_average_precision_score(short, mapped, wanted, labels, packed=True)
-    assert score == mean_average_precision_score(
-        queries[:, :64], database[:, :64], wanted, labels
-    )
-    ndcg_at_k_score(*indicators, ties="index")
-    mean_average_precision_score(*classes, ties="index")
-    precision_at_k_score(database, database, labels, labels, exclude_self=True)
-    for kernel in (_kernels.joint_counts, _kernels.ordered_sums):
-        assert len(kernel.signatures) == 1
 
 
 @pytest.mark.parametrize("score", [*SCORES, *SHOWN])
