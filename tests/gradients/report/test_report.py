@@ -319,9 +319,11 @@ class TestOptions:
         assert array == report_of(["st"])
         gradient_report(lambda x: x.sum(dim=-1), [[0, 1]], "st", n_trials=2)
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
+    def test_wrong_arguments(self, module):
+        frozen, analytic = nn.Linear(4, 3).requires_grad_(False), Model()
+        analytic.gradient = "analytic"
+        X = np.zeros((6, 4))
+        for arguments, message in [
             ({"estimators": ["so"]}, "'so' is not one of"),
             ({"estimators": []}, "at least one"),
             ({"estimators": ["st", "st"]}, "more than once"),
@@ -329,39 +331,17 @@ class TestOptions:
             ({"X": np.zeros((0, 3))}, "at least one row"),
             ({"X": np.zeros(3)}, "two axes"),
             ({"batch_size": 7}, "all rows at once"),
-        ],
-    )
-    def test_wrong_arguments(self, arguments, message):
-        defaults = {"model": cubic, "X": LOGITS, "estimators": ["st"]}
-        with pytest.raises(ValueError, match=message):
-            gradient_report(**{**defaults, **arguments})
-
-    @pytest.mark.parametrize(
-        ("model", "options", "error", "message"),
-        [
-            (3, {}, TypeError, "a function of bits alone"),
-            (nn.Linear(4, 3), {}, TypeError, "a function of bits alone"),
-            (cubic, {"loss": cubic}, TypeError, "a function of bits alone"),
-            (lambda x: x.sum(), {}, ValueError, "one number per row"),
-            (nn.Linear(4, 3), {"loss": cubic, "y": [0, 1]}, ValueError, "y has 2 rows"),
-            (
-                nn.Linear(4, 3).requires_grad_(False),
-                {"loss": cubic},
-                ValueError,
-                "requires_grad",
-            ),
-        ],
-    )
-    def test_wrong_models(self, rows, model, options, error, message):
-        with pytest.raises(error, match=message):
-            gradient_report(model, rows, ["st"], **options)
-
-    def test_wrong_fitted_models(self, module, rows):
-        with pytest.raises(TypeError, match="has its own loss"):
-            gradient_report(Fitted(module), rows, ["st"], loss=cubic)
-        module.gradient = "analytic"
-        with pytest.raises(TypeError, match="'analytic'"):
-            gradient_report(Fitted(module), rows, ["st"])
+            ({"model": nn.Linear(4, 3)}, "a function of bits alone"),
+            ({"loss": cubic}, "a function of bits alone"),
+            ({"model": lambda x: x.sum()}, "one number per row"),
+            ({"model": module.encoder, "loss": cubic, "X": X, "y": [1]}, "y has 1"),
+            ({"model": frozen, "loss": cubic, "X": X}, "requires_grad"),
+            ({"model": Fitted(module), "loss": cubic}, "has its own loss"),
+            ({"model": Fitted(analytic), "X": X}, "'analytic'"),
+        ]:
+            given = {"model": cubic, "X": LOGITS, "estimators": ["st"]} | arguments
+            with pytest.raises((TypeError, ValueError), match=message):
+                gradient_report(**given)
 
 
 class TestResult:
