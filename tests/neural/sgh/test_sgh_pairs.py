@@ -98,17 +98,13 @@ def test_loss_and_gradients_are_those_of_the_expectation(pairs, monkeypatch):
 
 
 def test_draws_have_the_law_that_is_differentiated():
-    generator = torch.Generator().manual_seed(0)
-    shapes = [(2, 3), (4, 3), (2, 4), (2, 4)]
-    rows, others, similar, weight = (
-        torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes
-    )
-    similar, weight = (similar > 0).double(), weight.abs()
-    model = make_model(3, 0.9, -0.5)
-    expected = enumerated_loss(model, rows, others, similar, weight)
-    draws = (logits.expand(20_000, *logits.shape) for logits in (rows, others))
-    loss = model.loss(*draws, similar, weight, generator)
-    torch.testing.assert_close(loss / 20_000, expected, atol=0, rtol=0.03)
+    """Bits that agree cost next to nothing here, and bits that differ about 5."""
+    model, one = make_model(1, 5.0, 0.0), torch.ones(1, 1, dtype=torch.float64)
+    expected = enumerated_loss(model, 0.7 * one, 1.2 * one, one, one)
+    rows, others = (logit * one.expand(20_000, 1, 1) for logit in (0.7, 1.2))
+    loss = model.loss(rows, others, one, one, torch.Generator().manual_seed(0))
+    # The standard error of the mean of so many draws is below 1 %.
+    torch.testing.assert_close(loss / 20_000, expected, atol=0, rtol=0.05)
 
 
 def test_pairs_one_by_one_are_the_same_as_in_a_block(pairs, monkeypatch):
