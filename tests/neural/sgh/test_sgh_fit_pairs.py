@@ -320,7 +320,6 @@ def test_what_is_no_pair_is_refused(given, message, digits):
     [
         ({}, "y is None"),
         ({"y": np.arange(4) % 2}, "inconsistent"),
-        ({"y": np.arange(300) / 7}, "continuous"),
         ({"y": np.eye(3, dtype=int)[np.arange(300) % 3]}, "pair_labels"),
         ({"y": np.full(300, -1)}, "no label"),
         (ONE, "LabelPairs"),
