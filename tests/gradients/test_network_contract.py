@@ -35,7 +35,6 @@ from skhash.gradients import (
     LayerwiseGradient,
     LayerwiseNetwork,
     LocalExpectation,
-    MeanField,
     MuProp,
     Reinforce,
     ReinforceLOO,
@@ -386,11 +385,3 @@ class TestReach:
         step(network, "st", X)
         head = RealLinear(first.n_outputs, 2)
         step(StochasticBinaryNetwork([first], head), gradient, X)
-
-    def test_reaches_resolve_to_what_trains_a_network(self):
-        assert isinstance(resolve_network_gradient("st"), LayerwiseNetwork)
-        assert isinstance(resolve_network_gradient("arm"), FunctionwiseNetwork)
-        assert isinstance(resolve_network_gradient(MeanField()), LayerwiseNetwork)
-        psa = PSA(enhanced=True, gamma=0.1)
-        found = resolve_network_gradient(psa)
-        assert found is not psa and found.get_params() == psa.get_params()

@@ -281,12 +281,6 @@ def test_every_class_is_tested_and_has_a_name():
     assert found == set(losses.LOSSES.values())
 
 
-@each("name", losses.LOSSES)
-def test_names_resolve_to_fresh_losses(name):
-    assert type(losses.make_loss(name)) is losses.LOSSES[name]
-    assert losses.make_loss(name) is not losses.make_loss(name)
-
-
 @each("loss", ["softmax", None, losses.DHNLoss, 3, ["dhn"]])
 def test_unknown_losses_are_refused_with_what_there_is(loss):
     with pytest.raises(ValueError, match="'contrastive', .*, 'orthohash'"):

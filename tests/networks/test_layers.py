@@ -15,7 +15,6 @@ from skhash.networks import (
     RealLinear,
     StochasticBinaryNetwork,
 )
-from skhash.networks._weights import RealWeights, resolve_weights
 from skhash.noise import NOISES
 
 GEOMETRIES = [
@@ -200,16 +199,6 @@ class TestMirrorWeights:
         X = torch.randn(3, 30)
         assert torch.equal(one(X), one(X))
         assert not torch.equal(one.weight, other.weight)
-
-    def test_names(self):
-        assert isinstance(resolve_weights("real"), RealWeights)
-        weights = MirrorWeights(prior_strength=2.0)
-        found = resolve_weights(weights)
-        assert found is not weights and found.prior_strength == 2.0
-        with pytest.raises(ValueError, match="weights='ternary'"):
-            resolve_weights("ternary")
-        with pytest.raises(ValueError, match="prior_strength"):
-            resolve_weights(MirrorWeights(prior_strength=-1.0))
 
 
 class TestNetwork:

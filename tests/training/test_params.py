@@ -1,6 +1,5 @@
 """Parameters of training: optimizers, falling step sizes, weights that change."""
 
-import pickle
 import re
 from functools import partial
 
@@ -164,10 +163,3 @@ def test_steps_of_a_weight_are_equal():
     assert [schedule(step) for step in range(8)] == pytest.approx(
         [2, 1.5, 1, 0.5, 0, -0.5, -1, -1]
     )
-
-
-def test_weights_are_parameters():
-    schedule = LinearSchedule(0.0, 1.0, n_steps=10)
-    for copy in (clone(schedule), pickle.loads(pickle.dumps(schedule))):
-        assert copy.get_params() == schedule.get_params()
-    assert schedule.set_params(end=0.5)(10) == 0.5

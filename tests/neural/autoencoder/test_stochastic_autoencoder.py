@@ -416,7 +416,7 @@ def test_data_that_the_decoder_cannot_explain(make_rows):
         ({"gradient": StraightThrough}, "gradient=.* arm, .*zgr"),
         ({"hidden_layer_sizes": (4, -1)}, "hidden_layer_sizes"),
         ({"hidden_layer_sizes": (2.5,)}, "hidden_layer_sizes"),
-        ({"decoder_hidden_layer_sizes": "8"}, "decoder_hidden_layer_sizes"),
+        ({"decoder_hidden_layer_sizes": (0,)}, "decoder_hidden_layer_sizes"),
         ({"noise": "foo"}, "noise='foo'.*logistic"),
         ({"decoder": "poisson"}, "'decoder'"),
         ({"posterior": CorrelatedPosterior(rank=0)}, "'rank'"),
