@@ -5,7 +5,6 @@ import pytest
 import torch
 from cases import each
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_digits
 
 from skhash.linear import KMeansHash
 from skhash.linear._kmeans import (
@@ -14,11 +13,6 @@ from skhash.linear._kmeans import (
     corners,
     move_centers,
 )
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return load_digits().data
 
 
 @pytest.fixture

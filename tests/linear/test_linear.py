@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from cases import each
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -123,15 +122,6 @@ def itq_in_numpy(projected, rotation, n_iter):
     return rotation, np.array(objective)
 
 
-@each("n_bits", [1, 7, 40])
-def test_rotation_is_orthogonal(digits, n_bits):
-    itq = ITQHash(n_bits=n_bits, random_state=0).fit(digits)
-    gram = itq.rotation_ @ itq.rotation_.T
-    np.testing.assert_allclose(gram, np.eye(n_bits), atol=1e-10)
-    gram = itq.components_ @ itq.components_.T
-    np.testing.assert_allclose(gram, np.eye(n_bits), atol=1e-5)
-
-
 def test_same_steps_as_in_numpy(digits):
     X = (digits - digits.mean(axis=0)) / 10
     projected = X @ principal_components(X, 8).T
@@ -148,12 +138,6 @@ def test_components_are_the_rotated_axes(digits):
     itq = ITQHash(n_bits=9, random_state=0).fit(digits)
     axes = PCAHash(n_bits=9).fit(digits).components_
     np.testing.assert_allclose(itq.components_, itq.rotation_.T @ axes, atol=1e-6)
-
-
-def test_max_iter_bounds_the_steps(digits):
-    for max_iter in (1, 2, 5):
-        itq = ITQHash(n_bits=8, max_iter=max_iter, random_state=0).fit(digits)
-        assert itq.n_iter_ == len(itq.objective_) == max_iter
 
 
 # RandomHyperplaneHash

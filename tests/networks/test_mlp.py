@@ -7,7 +7,6 @@ from cases import each
 from scipy import sparse, stats
 
 from skhash.networks._mlp import MLP, drop_out, sparse_linear
-from skhash.numerics._perceptron import mlp_forward
 from skhash.training._module import sparse_tensor
 
 
@@ -39,18 +38,6 @@ def test_outputs_are_those_of_plain_layers(sizes):
         values = np.maximum(values, 0) if i else values
         values = values @ coef + intercept
     np.testing.assert_allclose(mlp(torch.from_numpy(X)).detach(), values, atol=1e-12)
-
-
-@each("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@each("mean", [None, np.linspace(-1, 2, 9)])
-@each("sizes", [(9, 3), (9, 5, 4, 3)])
-def test_numpy_forward_is_the_torch_one(make, mean, sizes):
-    X = sparse_data()
-    mlp = MLP(sizes, seeded())
-    found = mlp_forward(make(X), arrays(mlp.coefs), arrays(mlp.intercepts), mean)
-    assert found.dtype == np.float32
-    rows = torch.from_numpy(X if mean is None else X - mean).float()
-    np.testing.assert_allclose(found, mlp(rows).detach(), atol=1e-5)
 
 
 @each("sizes", [(9, 3), (9, 5, 3)])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from cases import each
 from scipy import sparse
-from skorch.callbacks import Callback, EarlyStopping
+from skorch.callbacks import EarlyStopping
 from torch import nn
 from torch.utils.data import Subset
 
@@ -56,15 +56,6 @@ class Shift(TrainedModule):
     def loss(self, outputs, batch):
         self.batches.append((batch.X, batch.labels, self.training))
         return outputs.square().sum(dim=1).mean()
-
-
-class Recorder(Callback):
-    """Notes what it sees, so that a clone can be told from the original."""
-
-    epochs_ = 0
-
-    def on_epoch_end(self, net, **kwargs):
-        self.epochs_ += 1
 
 
 def shift_net(n_features=5, module=None, **params):

@@ -16,8 +16,6 @@ import skhash
 from skhash import NeighborHash
 from skhash.metrics import (
     mean_average_precision_score,
-    neighbor_recall_score,
-    true_neighbors,
 )
 from skhash.neural.neighbor import _encoder
 from skhash.numerics._graph import label_partners, neighbor_table, table_of_graph
@@ -98,12 +96,6 @@ def test_partners_share_one_of_several_labels():
 
 
 # The estimator
-
-
-def recall(encoder, X):
-    bits = encoder.transform(X)
-    truth = true_neighbors(X, n_neighbors=10)
-    return neighbor_recall_score(bits, bits, truth, n_retrieved=20, exclude_self=True)
 
 
 @each(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from cases import each
 from neural.sgh.models import DIGITS, all_bits, log_probability, make_module
-from torch.distributions import MultivariateNormal, Normal
+from torch.distributions import Normal
 
 from skhash import SGHEncoder
 from skhash.codes import CODINGS
@@ -51,18 +51,6 @@ def integrated_free_energy(module, logits, x):
     log_q_z = Normal(scales.mean[:, None], std[:, None]).log_prob(z[:, 0]).sum(dim=-1)
     energies = log_q + log_q_z[:, None] - log_p
     return (log_q.exp() * weights * energies).sum(dim=(1, 2))
-
-
-def log_likelihood(module, x):
-    """log p(x): given the bits, x is Gaussian, since z is and the decoder is linear."""
-    low, step = CODINGS[module.coding]
-    bits = all_bits(len(module.prior_logits))
-    words = (low + step * bits)[:, :, None] * module.codebook
-    noise = torch.exp(2 * module.log_rho) * torch.eye(x.shape[1], dtype=x.dtype)
-    covariance = noise + module.scale_std**2 * words.mT @ words
-    given_bits = MultivariateNormal(module.offset + words.sum(dim=1), covariance)
-    joint = given_bits.log_prob(x[:, None]) + log_probability(bits, module.prior_logits)
-    return joint.logsumexp(dim=1)
 
 
 @each("coding", ["01", "pm1"])
