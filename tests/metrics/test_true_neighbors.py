@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_digits
 
-from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import neighbor_recall_score, search_recall_score, true_neighbors
 from skhash.numerics import _nearest
 
@@ -186,26 +185,6 @@ def coded():
     X, planes = rng.normal(size=(425, 12)), rng.normal(size=(12, 9))
     bits = (X @ planes > 0).astype(np.uint8)
     return bits[:25], bits[25:], true_neighbors(X[:25], X[25:], 10)
-
-
-def test_recall_matches_loops(coded):
-    queries, database, truth = coded
-    distances = hamming_distances(pack_bits(queries), pack_bits(database))
-    for n_retrieved in [1, 10, 150, 400]:
-        expected, by_index = [], []
-        for row, own in zip(distances, truth, strict=True):
-            boundary = np.sort(row)[n_retrieved - 1]
-            block, free = (row == boundary).sum(), n_retrieved - (row < boundary).sum()
-            inside, cut = (row[own] < boundary).sum(), (row[own] == boundary).sum()
-            expected.append((inside + cut * free / block) / 10)
-            best = np.argsort(row, kind="stable")[:n_retrieved]
-            by_index.append(np.isin(own, best).mean())
-        for ties, values in [("expected", expected), ("index", by_index)]:
-            options = {"n_retrieved": n_retrieved, "ties": ties}
-            recall = neighbor_recall_score(*coded, average=None, **options)
-            np.testing.assert_allclose(recall, values, rtol=1e-13)
-            mean = neighbor_recall_score(*coded, **options)
-            assert mean == pytest.approx(np.mean(values)) and isinstance(mean, float)
 
 
 @each("ties", ["expected", "index", "best", "worst"])
