@@ -86,35 +86,34 @@ def fit(net, X, y=None, epochs=1):
     return train(net, Rows(X, y, split=split_rows(net.run.splitter, X)))
 
 
-def values_and_labels(batches):
-    return [(batch.X, batch.labels) for batch, _ in batches]
-
-
 # Batches
 
 
 @each("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@each("batch_size", [1, 5, 23, 100])
-@each("shuffled", [False, True])
-def test_each_row_comes_once_an_epoch(X, make, batch_size, shuffled):
+@each("order", [lambda: None, generator])
+@each(
+    "batch_size, sizes",
+    [(5, [5, 5, 5, 5, 3]), (11, [11, 12]), (22, [23]), (100, [23]), (1, [1] * 23)],
+)
+def test_each_row_comes_once_an_epoch(X, make, order, batch_size, sizes):
+    """A last row that would be alone joins the batch before."""
     y = np.arange(len(X))
-    order = generator() if shuffled else None
-    batches = BatchIterator(rows_of(make(X), y), batch_size, CPU, order)
+    batches = BatchIterator(rows_of(make(X), y), batch_size, CPU, order())
     epochs = []
     for _ in range(2):
-        parts = values_and_labels(batches)
-        assert len(parts) == len(batches) == -(-len(X) // batch_size)
-        assert all(len(rows) == batch_size for rows, _ in parts[:-1])
-        rows = torch.cat([rows for rows, _ in parts])
-        labels = torch.cat([labels for _, labels in parts])
+        parts = [batch for batch, _ in batches]
+        assert [len(batch) for batch in parts] == sizes and len(batches) == len(sizes)
+        rows = torch.cat([batch.X for batch in parts])
+        labels = torch.cat([batch.labels for batch in parts])
         assert rows.dtype == torch.float32
-        assert sorted(labels.tolist()) == y.tolist()
         np.testing.assert_array_equal(rows, X[labels.numpy()])
+        assert sorted(labels.tolist()) == y.tolist()
         epochs.append(labels.tolist())
-    if shuffled:
+    if order is generator:
         assert epochs[0] != epochs[1] != y.tolist()
     else:
         assert epochs[0] == epochs[1] == y.tolist()
+    assert len(BatchIterator(rows_of(make(X)[:1]), batch_size, CPU)) == 1
 
 
 @each("mean", [None, np.arange(5) + 0.5])
@@ -155,19 +154,6 @@ def test_subsets_of_subsets(X, make, shuffled):
     for batch, _ in batches:
         np.testing.assert_array_equal(batch.X, X[batch.labels.numpy()])
         assert torch.equal(batch.rows, batch.labels)
-
-
-@each(
-    "batch_size, sizes",
-    [(11, [11, 12]), (22, [23]), (5, [5, 5, 5, 5, 3]), (23, [23]), (1, [1] * 23)],
-)
-@each("make", [np.asarray, sparse.csr_array])
-def test_a_last_row_is_not_left_alone(X, make, batch_size, sizes):
-    batches = BatchIterator(rows_of(make(X), np.arange(23)), batch_size, CPU)
-    assert [len(batch) for batch, _ in batches] == sizes
-    assert len(batches) == len(sizes)
-    assert torch.cat([batch.labels for batch, _ in batches]).tolist() == list(range(23))
-    assert len(BatchIterator(rows_of(make(X)[:1]), batch_size, CPU)) == 1
 
 
 # Rows on axes
