@@ -102,6 +102,18 @@ def test_refitted_decoder_is_the_best_for_its_codes(coding, averaging):
     assert (np.array(slopes[1]) < 0.2 * np.array(slopes[0])).all()
 
 
+def test_start_is_sought_on_a_sample_of_many_rows(monkeypatch):
+    """So that its cost stops growing."""
+    X = DIGITS * np.where(np.arange(64) == 20, 10, 1)  # one axis that none misses
+    still = {"n_bits": 6, "init": "pca", "max_epochs": 1, "lr": 1e-9, "random_state": 0}
+    all_rows = SGHEncoder(**still).fit(X).components_
+    monkeypatch.setattr("skhash.numerics._projection.START_ROWS", 300)
+    some_rows = SGHEncoder(**still).fit(X).components_
+    assert not np.allclose(some_rows, all_rows, rtol=1e-2)
+    cosines = [axis[20] / np.linalg.norm(axis) for axis in (some_rows[0], all_rows[0])]
+    np.testing.assert_allclose(cosines, 1, atol=0.01)
+
+
 ROWS = DIGITS[:240]
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.1, 0.4])
 # Large steps, so that iterates differ by more than rounding.
