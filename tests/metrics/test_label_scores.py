@@ -1,6 +1,7 @@
 """Definitions, options and formats of the scores against labels."""
 
 from inspect import signature
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -29,6 +30,28 @@ SCORES = [
 ]
 # Those of the pages take the same data and formats; what else they take is theirs.
 SHOWN = page_functions(end="_score")
+
+
+# Other public names, by the file that tests them.
+OTHERS = {
+    "test_curves.py": "hamming_distance_histogram quantization_error",
+    "test_label_scores.py": "hamming_precision_recall_curve",
+    "test_displays.py": "DistanceHistogramDisplay HammingPrecisionRecallDisplay "
+    "PrecisionAtKDisplay",
+    "test_scorers.py": "make_neighbor_recall_scorer make_retrieval_scorer "
+    "retrieval_scorer",
+    "test_separability.py": "class_distances separability_score",
+    "test_true_neighbors.py": "neighbor_recall_score search_recall_score "
+    "true_neighbors",
+}
+
+
+def test_every_public_name_is_tested():
+    others = {(name, file) for file in OTHERS for name in OTHERS[file].split()}
+    tested = {score.__name__ for score in SCORES} | {name for name, _ in others}
+    assert set(metrics.__all__) == tested, "OTHERS needs the file of its tests"
+    for name, file in others:
+        assert name in (Path(__file__).parent / file).read_text("utf-8"), name
 
 
 @pytest.fixture
