@@ -15,12 +15,19 @@ N_MEMBERS = 2000
 
 
 @each("noise", NOISES)
-def test_units_of_members_are_on_with_their_probability_and_independent(noise):
+@each("n_layers", [1, 2])
+def test_units_of_members_are_on_with_their_probability_and_independent(
+    noise, n_layers
+):
     generator = torch.Generator().manual_seed(0)
-    layer = BinaryLinear(2, 3, noise=noise, generator=generator)
+    sure, layer = (BinaryLinear(2, n, noise=noise, generator=generator) for n in (2, 3))
+    sure.weight.data.copy_(100 * torch.eye(2))  # passes 1 and -1 on
+    layer.weight.data.mul_(0.4)  # so that no unit is sure
+    layer.bias.data.mul_(0.4)
     head = RealLinear(3, 2, generator=generator)
-    network = StochasticBinaryNetwork([layer], head).double()
-    X = torch.tensor([[0.3, -0.5]], dtype=torch.float64)
+    layers = [sure, layer][-n_layers:]
+    network = StochasticBinaryNetwork(layers, head).double()
+    X = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
     with torch.no_grad():
         p = layer.units.noise.cdf(layer.realize()(X))[0]
         ensemble = Ensemble(network, np.zeros(2), 1.0, N_MEMBERS, generator)

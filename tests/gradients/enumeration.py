@@ -202,11 +202,6 @@ def exact(function, logits, units):
     return loss.detach(), *torch.autograd.grad(loss, [logits, function.weight])
 
 
-def label(parameter):
-    """Return the id of a test's parameter: no address of a function."""
-    return getattr(parameter, "__name__", str(parameter))
-
-
 def close(a, b, tolerance=1e-12):
     torch.testing.assert_close(a, b, rtol=0, atol=tolerance)
 

@@ -1,7 +1,5 @@
 """The contract of every gradient estimator, one test a promise."""
 
-import pickle
-
 import pytest
 import torch
 from cases import each
@@ -265,17 +263,6 @@ def test_devices(estimator, device):
     assert_as_on_cpu(gradient, device)
 
 
-@every_estimator
-def test_scikit_learn_can_clone_and_set(estimator):
-    parameters = estimator.get_params()
-    fresh = type(estimator)().set_params(**parameters)
-    for copied in (fresh, clone(estimator), pickle.loads(pickle.dumps(estimator))):
-        assert type(copied) is type(estimator) and copied.get_params() == parameters
-    # Nothing is checked before it is used.
-    for name in parameters:
-        assert type(estimator)(**{name: "nonsense"}).get_params()[name] == "nonsense"
-
-
 @each(
     "estimator",
     [
@@ -304,14 +291,6 @@ def test_every_class_is_tested_and_has_a_name():
     assert classes == tested - set(page_classes()), "add it to the lists of this file"
     assert classes == {type(make()) for make in GRADIENTS.values()}
     assert gradients.__all__ == sorted(gradients.__all__)
-
-
-@each("name, family", GRADIENTS.items())
-def test_names_resolve_to_fresh_estimators(name, family):
-    found = resolve_gradient(name)
-    assert repr(found) == repr(family()) and found is not resolve_gradient(name)
-    again = resolve_gradient(found)
-    assert again is not found and again.get_params() == found.get_params()
 
 
 @each("gradient", ["hinton", None, ARM, 3, ["st"]])

@@ -10,9 +10,7 @@ from gradients.enumeration import all_states, close, differs, uniform_draws
 from gradients.network_enumeration import (
     X,
     all_paths,
-    along_paths,
     exact,
-    expected,
     forcing_draws,
     generic_loss,
     make_network,
@@ -37,7 +35,6 @@ from skhash.gradients import (
     LayerwiseGradient,
     LayerwiseNetwork,
     LocalExpectation,
-    MeanField,
     MuProp,
     Reinforce,
     ReinforceLOO,
@@ -330,15 +327,6 @@ def over_last_layer(gradient, network, noise, n_samples=1):
 class TestPropagation:
     @each("gradient", ["adf", "local_reparam"])
     @each("noise", LAWS)
-    def test_one_layer_is_exact(self, gradient, noise):
-        network = make_network([3], noise, factor=0.8)
-        value, right = exact(network)
-        found, gradients = expected(gradient, network)
-        close(found, value)
-        close(gradients, right)
-
-    @each("gradient", ["adf", "local_reparam"])
-    @each("noise", LAWS)
     @each("widths, n_samples", [([3, 2], 1), ([2, 3, 2], 1), ([2, 2], 2)])
     def test_probabilities_of_the_formula(self, gradient, noise, widths, n_samples):
         """In values and gradients; the normal noise of a layer is drawn once."""
@@ -397,18 +385,3 @@ class TestReach:
         step(network, "st", X)
         head = RealLinear(first.n_outputs, 2)
         step(StochasticBinaryNetwork([first], head), gradient, X)
-
-    def test_reaches_resolve_to_what_trains_a_network(self):
-        assert isinstance(resolve_network_gradient("st"), LayerwiseNetwork)
-        assert isinstance(resolve_network_gradient("arm"), FunctionwiseNetwork)
-        assert isinstance(resolve_network_gradient(MeanField()), LayerwiseNetwork)
-        psa = PSA(enhanced=True, gamma=0.1)
-        found = resolve_network_gradient(psa)
-        assert found is not psa and found.get_params() == psa.get_params()
-
-
-def test_losses_along_paths_are_those_of_the_network():
-    """The helper's draws lead where it says."""
-    network = make_network([2, 2])
-    losses, _ = along_paths("st", network, n_samples=2)
-    close(losses, path_losses(network, all_paths(network, 2), generic_loss)[1])

@@ -1,6 +1,5 @@
 """PSA against the enumeration of all paths."""
 
-from copy import deepcopy
 from functools import partial
 
 import torch
@@ -187,23 +186,3 @@ def test_back_ends_give_the_gradient_of_direct(make, psa):
     same = [torch.equal(a, b) for a, b in zip(direct[1], rough[1], strict=True)]
     names = [name for name, _ in network.named_parameters()]
     assert same == [not name.startswith("layers.0") for name in names]
-
-
-@each("dtype, rounding", [(torch.float64, 1e-11), (torch.float32, 2e-5)])
-@each("widths", [[1, 1, 1], [4, 1, 1], [3, 3]])
-def test_the_polynomial_adds_a_small_bias(widths, dtype, rounding):
-    """Below the last layer; with exact flips, at a tolerance near 0, there is none."""
-
-    def distances(gradient):
-        """Return those from the mean by exact flips in float64, layer by layer."""
-        found = expected(gradient, deepcopy(network).to(dtype))[1]
-        right = expected(DIRECT, network)[1]
-        pairs = zip(layers_of(network, found), layers_of(network, right), strict=True)
-        return [float((f - r).norm() / r.norm()) for f, r in pairs]
-
-    for seed in range(3):
-        network = make_network(widths, seed=seed, factor=1)
-        *below, last, head = distances("psa")
-        assert max(below) < 1e-3 and max(last, head) < rounding
-        assert dtype == torch.float32 or max(below) > 1e-7
-        assert max(distances(PSA(tolerance=1e-12))) < rounding

@@ -15,7 +15,7 @@ from skhash import PCAHash
 from skhash.linear import SupervisedDiscreteHash
 from skhash.linear._sdh import Weights, fit_discrete_codes
 from skhash.losses._discrete import discrete_codes, ridge_classifier
-from skhash.metrics import mean_average_precision_score, separability_score
+from skhash.metrics import mean_average_precision_score
 
 WEIGHTS = Weights(class_ridge=0.7, projection=0.3, projection_ridge=0.2)
 MAX_ITER = 20
@@ -64,21 +64,6 @@ def objective(features, classes, codes, projection, class_coef):
         + WEIGHTS.projection
         * (to_features + WEIGHTS.projection_ridge * size(projection))
     )
-
-
-@each("seed", range(4))
-def test_no_block_and_no_bit_raises_the_objective(seed):
-    features, classes, codes = problem(seed=seed)
-    values = []
-    for _ in range(6):
-        projection, class_coef = solved(features, classes, codes)
-        new = sweep(WEIGHTS.projection * features @ projection, classes, codes)
-        for bit in range(codes.shape[1] + 1):  # the first ones new, the others old
-            mixed = np.hstack([new[:, :bit], codes[:, bit:]])
-            values.append(objective(features, classes, mixed, projection, class_coef))
-        codes = new
-    assert (np.diff(values) <= 1e-9).all()
-    assert values[-1] < values[0]
 
 
 @each("n_bits", [1, 3])
@@ -139,18 +124,6 @@ def blobs():
     return make_blobs(300, 5, centers=8, cluster_std=0.3, random_state=2)
 
 
-def test_distinct_class_codes_are_kept_and_learned():
-    X, y = blobs()
-    rng = np.random.default_rng(0)
-    class_codes = rng.choice([-1.0, 1.0], (8, 16))
-    assert len(np.unique(class_codes, axis=0)) == 8
-    features = np.hstack([rbf_kernel(X, X[:100], gamma=1.0), np.ones((300, 1))])
-    weights = WEIGHTS._replace(projection=1e-5, projection_ridge=1e-2)
-    P, W, _ = fit(features, np.eye(8)[y], class_codes[y], weights)
-    assert (np.sign(features @ P) == class_codes[y]).mean() > 0.99
-    np.testing.assert_array_equal((class_codes @ W).argmax(axis=1), np.arange(8))
-
-
 def test_logits_are_the_kernel_features_projected():
     X, y = blobs()
     encoder = SupervisedDiscreteHash(
@@ -185,46 +158,12 @@ def test_auto_gamma_is_the_mean_distance_to_the_nearest_other_anchor(n_anchors):
 def test_labels_of_any_type_and_their_indicator():
     X, y = blobs()
     names = np.array([f"class {label}" for label in range(8)])
+    indicator = np.eye(8, dtype=int)[y]
     make = SupervisedDiscreteHash(n_bits=12, n_anchors=50, random_state=0)
     codes = make.fit(X, y).transform(X)
-    for labels in (names[y], names[y].astype(object), list(names[y]), y * 1.0):
+    for labels in (indicator, sparse.csr_array(indicator), names[y]):
         np.testing.assert_array_equal(make.fit(X, labels).transform(X), codes)
-    assert make.fit(X, names[y]).classes_.tolist() == names.tolist()
-    indicator = np.eye(8, dtype=int)[y]
-    for labels in (indicator, sparse.csr_array(indicator)):
-        np.testing.assert_array_equal(make.fit(X, labels).transform(X), codes)
-        np.testing.assert_array_equal(make.classes_, np.arange(8))
-
-
-def test_several_labels_a_row():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(500, 4))
-    labels = (X > 0.3).astype(int)  # rows have none to four
-    encoder = SupervisedDiscreteHash(n_bits=16, n_anchors=150, random_state=0)
-    codes = encoder.fit(X[:400], labels[:400]).transform(X)
-    data = codes[400:], codes[:400], labels[400:], labels[:400]
-    pca = PCAHash(n_bits=4).fit(X[:400]).transform(X)
-    of_pca = pca[400:], pca[:400], labels[400:], labels[:400]
-    assert mean_average_precision_score(*data) > mean_average_precision_score(*of_pca)
-    assert separability_score(*data) > 2
-
-
-def test_every_option_has_a_say():
-    X, y = load_digits(return_X_y=True)
-    X, y = X[:300], y[:300]
-    base = SupervisedDiscreteHash(n_bits=8, n_anchors=50, random_state=0)
-    logits = base.fit(X, y).decision_function(X)
-    for name, value in {
-        "n_anchors": 60,
-        "gamma": 1e-3,
-        "class_ridge": 1000.0,
-        "projection_weight": 0.1,
-        "projection_ridge": 1.0,
-        "normalize": True,
-        "random_state": 1,
-    }.items():
-        other = SupervisedDiscreteHash(**(base.get_params() | {name: value}))
-        assert np.abs(other.fit(X, y).decision_function(X) - logits).max() > 1e-3, name
+    assert make.classes_.tolist() == names.tolist()
 
 
 @each("n_bits", [16, 32])

@@ -10,21 +10,6 @@ from skhash.linear import SpectralHash
 from skhash.linear._spectral import smoothest_modes
 
 
-@each("n_features", [1, 3])
-def test_bit_of_mode_m_changes_m_times_at_equal_distances(n_features):
-    x = np.linspace(0, 1, 1001)
-    X = x[:, None] * np.ones(n_features)  # a line, whatever the number of columns
-    encoder = SpectralHash(n_bits=6, trim=0).fit(X)
-    np.testing.assert_array_equal(encoder.modes_, np.arange(1, 7))
-    np.testing.assert_array_equal(encoder.axes_, 0)
-    bits = encoder.transform(X)
-    for mode, column in zip(encoder.modes_, bits.T, strict=True):
-        changes = np.flatnonzero(np.diff(column.astype(int)))
-        # Zeros of cos(m pi x) are the odd multiples of 1 / (2 m).
-        expected = (2 * np.arange(mode) + 1) / (2 * mode)
-        np.testing.assert_allclose(x[changes], expected, atol=1.1e-3)
-
-
 def test_modes_are_those_of_smallest_eigenvalue():
     widths = np.random.default_rng(0).uniform(0.2, 3, 7)
     axes, modes = smoothest_modes(widths, 40)

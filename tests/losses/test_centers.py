@@ -272,17 +272,6 @@ def test_pairs_are_with_the_rows_of_earlier_batches_too(pairs):
     assert objective.bank[second].any() and not objective.bank[9:].any()
 
 
-def test_evaluation_changes_neither_the_average_nor_the_bank(pairs):
-    objective, encoder, X, labels = pairs
-    encoder.weight.data = randn(*encoder.weight.shape, seed=11)
-    objective.start_epoch(2)
-    objective.eval()
-    before = {name: part.clone() for name, part in objective.state_dict().items()}
-    value(objective, encoder(X), labels, X=X)
-    for name, part in objective.state_dict().items():
-        assert torch.equal(part, before[name]), name
-
-
 def test_the_average_is_no_part_of_what_is_trained(pairs):
     objective, encoder, _, _ = pairs
     assert not any(weight.requires_grad for weight in objective.parameters())

@@ -1,4 +1,4 @@
-"""Losses of pairs and triplets against sums over all of them, and exact values."""
+"""Losses of pairs, triplets and classes against sums, scikit-learn and exact values."""
 
 import math
 
@@ -6,9 +6,88 @@ import numpy as np
 import pytest
 import torch
 from cases import each
-from losses.fits import classes, loss_of, make_objective, randn, several_labels, value
+from losses.fits import (
+    classes,
+    indicator,
+    loss_of,
+    make_objective,
+    randn,
+    several_labels,
+    value,
+)
+from scipy import stats
+from sklearn.metrics import log_loss
 
-from skhash.losses import DHNLoss, DSHLoss, DTSHLoss, HashNetLoss, _pairwise
+from skhash.losses import (
+    DHNLoss,
+    DSHLoss,
+    DTSHLoss,
+    HashNetLoss,
+    SupervisedContrastiveLoss,
+    _pairwise,
+)
+from skhash.losses._objective import pairwise_likelihood
+
+RNG = np.random.default_rng(0)
+CODES = torch.from_numpy(RNG.uniform(-1, 1, size=(7, 5)))
+CLASSES = torch.tensor([[0], [1], [0], [2], [1], [0], [3]])
+SETS = torch.from_numpy(RNG.integers(0, 2, size=(7, 3)))
+SETS[4] = 0  # a row without labels
+
+
+def by_hand(codes, labels, scale, balanced=False):
+    pairs = []
+    for i in range(len(codes)):
+        for j in range(len(codes)):
+            if i == j:
+                continue
+            if labels.shape[1] == 1:
+                similar = float(labels[i] == labels[j])
+            else:
+                similar = float(int((labels[i] & labels[j]).sum()) > 0)
+            theta = scale / 2 * float(codes[i] @ codes[j])
+            pairs.append((similar, math.log(1 + math.exp(theta)) - similar * theta))
+    n_similar = sum(similar > 0 for similar, _ in pairs)
+    if not balanced:
+        return sum(loss for _, loss in pairs) / len(pairs)
+    means = [
+        sum(loss for similar, loss in pairs if (similar > 0) == kind) / count
+        for kind, count in [(True, n_similar), (False, len(pairs) - n_similar)]
+    ]
+    return sum(means) / 2
+
+
+@each("labels", [CLASSES, SETS])
+@each("scale", [0.3, 1.0, 4.0])
+@each("balanced", [False, True])
+def test_against_the_sum_over_pairs(labels, scale, balanced):
+    loss = pairwise_likelihood(CODES, labels, scale, "balanced" if balanced else None)
+    expected = by_hand(CODES, labels, scale, balanced)
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(("weights", "theta"), [(None, 2.5), ("balanced", 7.5)])
+def test_auto_scale_bounds_theta(weights, theta):
+    """The same code then costs log(1 + e^2.5) if it should not be, of any length.
+
+    With weights there is one pair of a kind, which then counts half.
+    """
+    share = 1.0 if weights is None else 0.5
+    for n_bits in (8, 64):
+        other = torch.tensor([[0], [1]])
+        codes = torch.ones(2, n_bits, dtype=torch.float64)
+        loss = pairwise_likelihood(codes, other, pair_weights=weights)
+        assert loss.item() == pytest.approx(share * math.log1p(math.exp(theta)))
+
+
+@each("weights", [None, "balanced"])
+def test_batches_of_one_kind_or_one_row_stay_finite(weights):
+    for labels in (torch.zeros(7, 1).long(), torch.arange(7)[:, None]):
+        codes = CODES.clone().requires_grad_()
+        pairwise_likelihood(codes, labels, pair_weights=weights).backward()
+        assert torch.isfinite(codes.grad).all() and codes.grad.abs().sum() > 0
+    assert pairwise_likelihood(CODES[:1], CLASSES[:1], pair_weights=weights) == 0
+
 
 N_BITS = 8
 # Two rows of one class and two of another.
@@ -150,3 +229,62 @@ def test_hashnet_sharpens_by_stages():
         assert found == pytest.approx(expected, abs=1e-12)
     found = loss_of(HashNetLoss(stage_epochs=5), logits, labels, epoch=5)
     assert found == pytest.approx(loss_of("hashnet", logits, labels, epoch=20))
+
+
+def test_cross_entropy_is_that_of_its_classifier():
+    labels, logits = classes(), randn(14, 6)
+    objective = make_objective("cross_entropy", labels)
+    scores = logits.tanh() @ objective.weight.T + objective.bias
+    expected = log_loss(labels[:, 0], scores.softmax(dim=1).detach())
+    assert value(objective, logits, labels).item() == pytest.approx(expected)
+
+
+def test_cross_entropy_of_several_labels_is_one_a_label():
+    labels, logits = several_labels(), randn(14, 6)
+    objective = make_objective("cross_entropy", labels)
+    scores = logits.tanh() @ objective.weight.T + objective.bias
+    chances = scores.sigmoid().detach().numpy()
+    expected = [log_loss(labels[:, k], chances[:, k]) for k in range(3)]
+    found = value(objective, logits, labels).item()
+    assert found == pytest.approx(np.mean(expected))
+
+
+def test_the_classifier_starts_as_a_linear_layer_of_torch():
+    """Uniform within 1 / sqrt(n_bits) to either side of 0."""
+    labels = classes(n_classes=40)
+    weight = make_objective("cross_entropy", labels, 60, 40).weight.detach().ravel()
+    assert stats.kstest(math.sqrt(60) * weight, "uniform", (-1, 2)).pvalue > 1e-3
+
+
+@each("temperature", [0.5, 2.0])
+@each("make_labels", [classes, several_labels])
+def test_contrast_is_its_sum(temperature, make_labels):
+    labels, logits = make_labels(), randn(14, 6)
+    y = (indicator(labels) if labels.shape[1] == 1 else labels).numpy()
+    b = np.sign(logits.numpy())
+    agreement = b @ b.T / (temperature * math.sqrt(6))
+    losses = []
+    for i in range(14):
+        others = [j for j in range(14) if j != i]
+        total = np.logaddexp.reduce(agreement[i, others])
+        near = [total - agreement[i, j] for j in others if y[i] @ y[j]]
+        losses += [np.mean(near)] if near else []
+    found = loss_of(SupervisedContrastiveLoss(temperature), logits, labels)
+    assert found == pytest.approx(np.mean(losses), abs=1e-12)
+
+
+def test_contrast_passes_signs_with_the_slope_of_tanh():
+    labels, logits = classes(), randn(14, 6).requires_grad_()
+    objective = make_objective(SupervisedContrastiveLoss(0.5), labels)
+    (found,) = torch.autograd.grad(value(objective, logits, labels), logits)
+    # The same loss as a function of codes that may take any value.
+    codes = logits.detach().sign().requires_grad_()
+    agreement = codes @ codes.T / (0.5 * math.sqrt(6))
+    is_self = torch.eye(14, dtype=torch.bool)
+    total = agreement.masked_fill(is_self, -torch.inf).logsumexp(dim=1, keepdim=True)
+    similar = ((labels == labels.T) & ~is_self).double()
+    shares = similar / similar.sum(dim=1, keepdim=True)
+    loss = (shares * (total - agreement)).sum() / 14
+    (in_codes,) = torch.autograd.grad(loss, codes)
+    slope = 1 - logits.detach().tanh().square()
+    torch.testing.assert_close(found, in_codes * slope)

@@ -31,8 +31,8 @@ def data(request):
     return queries, database, wanted, labels
 
 
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("ties", ["expected", "index", "best", "worst"])
+@each("score", SCORES)
+@each("ties", ["expected", "index", "best", "worst"])
 def test_several_k_are_one_after_the_other(score, ties, data):
     cuts = [7, 1, 80]
     for average in ("mean", None):
@@ -51,8 +51,8 @@ def test_several_k_are_one_after_the_other(score, ties, data):
             np.testing.assert_allclose(score(*data, k=cuts, **options), points)
 
 
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("k", [[], [3, 0], [[1, 2]], [1.5], [3, 81]])
+@each("score", SCORES)
+@each("k", [[], [3, 0], [[1, 2]], [1.5], [3, 81]])
 def test_bad_k_among_several_are_named(score, k, data):
     with pytest.raises(ValueError, match="k must be|k=81 is more than the 80"):
         score(*data, k=k)
@@ -107,17 +107,6 @@ def test_quantization_errors_of_signs_and_of_zeros(kind):
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (5, 8))
     assert quantization_error(signs, kind=kind) == pytest.approx(0, abs=1e-15)
     assert quantization_error(np.zeros((2, 8)), kind=kind) == 1
-
-
-def test_cosine_form_is_free_of_scale_and_bounded_by_one_hot_outputs():
-    outputs = np.random.default_rng(0).normal(size=(20_000, 64))
-    error = quantization_error(outputs, kind="cosine")
-    scaled = quantization_error(100 * outputs, kind="cosine")
-    assert scaled == pytest.approx(error, rel=1e-12)
-    # |h| has the mean sqrt(2 / pi), and l of them lie within O(1 / l) of it.
-    assert error == pytest.approx(1 - np.sqrt(2 / np.pi), abs=1e-2)
-    one_hot = quantization_error(np.eye(64), kind="cosine")
-    assert one_hot == pytest.approx(1 - 1 / 8, rel=1e-12)
 
 
 @each("outputs", [[1.0, 2.0], [[np.nan, 1.0]], [["a", "b"]]])

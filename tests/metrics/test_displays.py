@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from cases import each
 from sklearn.datasets import load_digits
-from sklearn.pipeline import make_pipeline
 
 from skhash import PCAHash
 from skhash.codes import pack_bits
@@ -114,8 +113,6 @@ def test_names(display, vectors, encoder):
     named = display.from_estimator(encoder, *vectors, name="mine")
     assert "mine" in shown(named) and "PCAHash" not in shown(named)
     assert "other" in shown(named.plot(name="other"))
-    pipeline = make_pipeline("passthrough", encoder)
-    assert "Pipeline" in shown(display.from_estimator(pipeline, *vectors))
 
 
 @pytest.mark.parametrize("display", DISPLAYS)

@@ -63,13 +63,6 @@ def test_leaving_out_the_query_itself(multilabel):
     assert score != pytest.approx(separability_score(*data), rel=1e-6)
 
 
-def test_perfect_codes_of_two_classes_are_n_bits_apart():
-    codes = np.repeat([[0] * 9, [1] * 9], 4, axis=0)
-    labels = np.repeat(["ant", "bee"], 4)
-    assert class_distances(codes, labels) == (0, 9)
-    assert separability_score(codes, codes, labels, labels, exclude_self=True) == 9
-
-
 def test_formats_give_the_same():
     codes, classes = random_data(multilabel=False)
     expected = class_distances(codes, classes)

@@ -1,8 +1,5 @@
 """Layers of stochastic binary networks against those of torch, and their draws."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 from cases import each
@@ -10,7 +7,7 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional
 
-from skhash.gradients import BernoulliUnits, resolve_network_gradient
+from skhash.gradients import BernoulliUnits
 from skhash.networks import (
     BinaryConv2d,
     BinaryLinear,
@@ -18,7 +15,6 @@ from skhash.networks import (
     RealLinear,
     StochasticBinaryNetwork,
 )
-from skhash.networks._weights import RealWeights, resolve_weights
 from skhash.noise import NOISES
 
 GEOMETRIES = [
@@ -177,17 +173,6 @@ def test_first_weights_are_those_of_torch():
 
 
 class TestMirrorWeights:
-    @each("noise", ["logistic", "uniform"])
-    def test_draws_have_the_probabilities_of_their_logits(self, noise):
-        weights = MirrorWeights()
-        weights.units = BernoulliUnits(noise, "pm1")
-        logits = torch.tensor([-0.5, 0.0, 0.8]).expand(20_000, -1)
-        drawn = weights.draw(logits, seeded())
-        assert ((drawn == -1) | (drawn == 1)).all()
-        p = weights.units.noise.cdf(logits[0])
-        deviation = ((drawn + 1) / 2).mean(dim=0) - p
-        assert (deviation.abs() < 4 * (p * (1 - p) / 20_000).sqrt()).all()
-
     def test_gradient_is_twice_that_in_the_drawn_weight(self):
         """A change of the probability moves a mean of -1 and +1 by twice as much."""
         layer = BinaryLinear(4, 3, weights="mirror", generator=seeded()).double()
@@ -214,21 +199,6 @@ class TestMirrorWeights:
         X = torch.randn(3, 30)
         assert torch.equal(one(X), one(X))
         assert not torch.equal(one.weight, other.weight)
-
-    def test_likeliest_weights_are_signs(self):
-        layer = BinaryLinear(5, 4, weights="mirror", generator=seeded())
-        step = layer.realize(deterministic=True)
-        assert torch.equal(step.weight, 2.0 * (layer.weight > 0) - 1)
-
-    def test_names(self):
-        assert isinstance(resolve_weights("real"), RealWeights)
-        weights = MirrorWeights(prior_strength=2.0)
-        found = resolve_weights(weights)
-        assert found is not weights and found.prior_strength == 2.0
-        with pytest.raises(ValueError, match="weights='ternary'"):
-            resolve_weights("ternary")
-        with pytest.raises(ValueError, match="prior_strength"):
-            resolve_weights(MirrorWeights(prior_strength=-1.0))
 
 
 class TestNetwork:
@@ -265,56 +235,6 @@ class TestNetwork:
         one, same, other = (network(X, seeded(s)) for s in (0, 0, 1))
         assert torch.equal(one, same) and not torch.equal(one, other)
         assert torch.equal(state, torch.get_rng_state())
-
-    def test_copies_after_a_step_are_the_same(self):
-        network = make_network(batch_norm=True, weights="mirror")
-        X = torch.randn(7, 20, generator=seeded())
-        resolve_network_gradient("psa").network_surrogate(
-            lambda outputs: outputs.square().sum(dim=-1), network, X, seeded()
-        ).mean().backward()
-        network.eval()
-        right = network(X, seeded())
-        loaded = make_network(batch_norm=True, weights="mirror").eval()
-        loaded.load_state_dict(network.state_dict())
-        for copied in (
-            copy.deepcopy(network),
-            pickle.loads(pickle.dumps(network)),
-            loaded,
-        ):
-            assert torch.equal(copied(X, seeded()), right)
-
-    @each("gradient", ["st", "psa", "disarm"])
-    @each("weights", ["real", "mirror"])
-    def test_training_lowers_the_loss(self, gradient, weights):
-        """Whether two of the three features have the same sign."""
-        X = torch.randn(256, 3, generator=seeded())
-        y = (X[:, 0] * X[:, 1] > 0).float()
-        generator = seeded()
-        layer = {"batch_norm": True, "generator": generator, "weights": weights}
-        network = StochasticBinaryNetwork(
-            [
-                BinaryLinear(3, 16, **{**layer, "weights": "real"}),
-                BinaryLinear(16, 8, **layer),
-            ],
-            RealLinear(8, 1, generator=generator),
-        )
-        trainer = resolve_network_gradient(gradient)
-        optimizer = torch.optim.Adam(network.parameters(), lr=0.03)
-
-        def loss(outputs):
-            logits = outputs[..., 0]
-            return functional.binary_cross_entropy_with_logits(
-                logits, y.expand(logits.shape), reduction="none"
-            )
-
-        history = []
-        for _ in range(150):
-            optimizer.zero_grad()
-            value = trainer.network_surrogate(loss, network, X, generator).mean()
-            value.backward()
-            optimizer.step()
-            history.append(float(value.detach()))
-        assert sum(history[-10:]) < 0.85 * sum(history[:10])
 
     def test_sizes_have_to_agree(self):
         layers = [BinaryLinear(3, 4), BinaryLinear(5, 2)]

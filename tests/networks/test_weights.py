@@ -149,26 +149,3 @@ def test_bayesbinn_makes_its_step():
     w = torch.tanh((eta - noise) / 0.7)
     s = 50 * (1 - w**2 + 1e-10) / (0.7 * (1 - eta.tanh() ** 2 + 1e-10))
     torch.testing.assert_close(after, 0.9 * eta - 0.1 * s * (w - target))
-
-
-def test_bayesbinn_collapses_to_identity_straight_through():
-    """Large logits at a tiny temperature: signs, slope n / tau and decay (F.1)."""
-    n_rows, temperature, lr = 7, 1e-10, 1e-12
-    eta = torch.tensor([20.0, -25.0, 40.0], dtype=torch.float64)
-    target = torch.tensor([0.4, 0.3, -0.2], dtype=torch.float64)
-    after, _ = bayes_step(eta, n_rows, temperature, target, lr)
-    step = lr * n_rows / temperature * (eta.sign() - target)
-    torch.testing.assert_close(after, (1 - lr) * eta - step, atol=1e-9, rtol=0)
-
-
-def test_collapsed_bayesbinn_depends_on_rows_and_temperature_by_the_unit_only():
-    """Logits of n / tau times the size go through the same signs (F.2)."""
-    eta = torch.tensor([1.0, -2.0, 0.7, -0.3], dtype=torch.float64)
-    target = torch.tensor([3.0, 1.5, -2.0, -4.0], dtype=torch.float64)
-    signs = [
-        bayes_step(eta * n / tau, n, tau, target, lr=0.02, steps=40)[1]
-        for n, tau in [(10, 1e-10), (1000, 1e-10), (10, 1e-9)]
-    ]
-    assert signs[0].ne(signs[0][0]).any()
-    for other in signs[1:]:
-        assert torch.equal(other, signs[0])

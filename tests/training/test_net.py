@@ -3,28 +3,21 @@
 import copy
 import json
 import tracemalloc
-import warnings
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy import sparse
-from skorch.callbacks import Callback, EarlyStopping
+from skorch.callbacks import EarlyStopping
 from torch import nn
 from torch.utils.data import Subset
 
 from skhash import SGHEncoder
 from skhash.training import _module
-from skhash.training._module import (
-    Batch,
-    BatchIterator,
-    FedRows,
-    Rows,
-    TrainedModule,
-    sparse_tensor,
-)
+from skhash.training._module import BatchIterator, FedRows, Rows, TrainedModule
 from skhash.training._net import (
     HashNet,
     Run,
@@ -34,7 +27,7 @@ from skhash.training._net import (
     train,
     whole_batch,
 )
-from skhash.utils.chunks import RowView, row_chunks
+from skhash.utils.chunks import RowView
 
 CPU = torch.device("cpu")
 
@@ -65,15 +58,6 @@ class Shift(TrainedModule):
         return outputs.square().sum(dim=1).mean()
 
 
-class Recorder(Callback):
-    """Notes what it sees, so that a clone can be told from the original."""
-
-    epochs_ = 0
-
-    def on_epoch_end(self, net, **kwargs):
-        self.epochs_ += 1
-
-
 def shift_net(n_features=5, module=None, **params):
     draws = params.pop("generator", generator())
     splitter = resolve_splitter(params.pop("validation_fraction", None), draws)
@@ -102,39 +86,38 @@ def fit(net, X, y=None, epochs=1):
     return train(net, Rows(X, y, split=split_rows(net.run.splitter, X)))
 
 
-def values_and_labels(batches):
-    return [(batch.X, batch.labels) for batch, _ in batches]
-
-
 # Batches
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_each_row_comes_once_an_epoch(X, make, batch_size, shuffled):
+@each("make", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@each("order", [lambda: None, generator])
+@each(
+    "batch_size, sizes",
+    [(5, [5, 5, 5, 5, 3]), (11, [11, 12]), (22, [23]), (100, [23]), (1, [1] * 23)],
+)
+def test_each_row_comes_once_an_epoch(X, make, order, batch_size, sizes):
+    """A last row that would be alone joins the batch before."""
     y = np.arange(len(X))
-    order = generator() if shuffled else None
-    batches = BatchIterator(rows_of(make(X), y), batch_size, CPU, order)
+    batches = BatchIterator(rows_of(make(X), y), batch_size, CPU, order())
     epochs = []
     for _ in range(2):
-        parts = values_and_labels(batches)
-        assert len(parts) == len(batches) == -(-len(X) // batch_size)
-        assert all(len(rows) == batch_size for rows, _ in parts[:-1])
-        rows = torch.cat([rows for rows, _ in parts])
-        labels = torch.cat([labels for _, labels in parts])
+        parts = [batch for batch, _ in batches]
+        assert [len(batch) for batch in parts] == sizes and len(batches) == len(sizes)
+        rows = torch.cat([batch.X for batch in parts])
+        labels = torch.cat([batch.labels for batch in parts])
         assert rows.dtype == torch.float32
-        assert sorted(labels.tolist()) == y.tolist()
         np.testing.assert_array_equal(rows, X[labels.numpy()])
+        assert sorted(labels.tolist()) == y.tolist()
         epochs.append(labels.tolist())
-    if shuffled:
+    if order is generator:
         assert epochs[0] != epochs[1] != y.tolist()
     else:
         assert epochs[0] == epochs[1] == y.tolist()
+    assert len(BatchIterator(rows_of(make(X)[:1]), batch_size, CPU)) == 1
 
 
-@pytest.mark.parametrize("mean", [None, np.arange(5) + 0.5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("mean", [None, np.arange(5) + 0.5])
+@each("dtype", [np.float32, np.float64])
 def test_sparse_batches_are_the_dense_ones(X, mean, dtype):
     X = X.astype(dtype)
     dense, from_sparse = (
@@ -156,16 +139,8 @@ def test_rows_are_standardised_in_the_precision_of_the_data():
     np.testing.assert_allclose(batch, small / 2, atol=1e-6)
 
 
-def test_standardising_in_chunks(X, monkeypatch):
-    mean = X.mean(axis=0, dtype=float)
-    whole = BatchIterator(standardized(X, mean, 2.0), 23, CPU)
-    monkeypatch.setattr(row_chunks, "__defaults__", (100,))
-    chunked = BatchIterator(standardized(X, mean, 2.0), 23, CPU)
-    np.testing.assert_array_equal(whole.X, chunked.X)
-
-
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("shuffled", [False, True])
+@each("make", [np.asarray, sparse.csr_array])
+@each("shuffled", [False, True])
 def test_subsets_of_subsets(X, make, shuffled):
     y = np.arange(len(X))
     outer = [20, 3, 7, 11, 2, 19]
@@ -179,19 +154,6 @@ def test_subsets_of_subsets(X, make, shuffled):
     for batch, _ in batches:
         np.testing.assert_array_equal(batch.X, X[batch.labels.numpy()])
         assert torch.equal(batch.rows, batch.labels)
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "sizes"),
-    [(11, [11, 12]), (22, [23]), (5, [5, 5, 5, 5, 3]), (23, [23]), (1, [1] * 23)],
-)
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_a_last_row_is_not_left_alone(X, make, batch_size, sizes):
-    batches = BatchIterator(rows_of(make(X), np.arange(23)), batch_size, CPU)
-    assert [len(batch) for batch, _ in batches] == sizes
-    assert len(batches) == len(sizes)
-    assert torch.cat([batch.labels for batch, _ in batches]).tolist() == list(range(23))
-    assert len(BatchIterator(rows_of(make(X)[:1]), batch_size, CPU)) == 1
 
 
 # Rows on axes
@@ -338,30 +300,6 @@ def test_split_keeps_rows_apart_and_follows_the_generator(X):
     np.testing.assert_array_equal(np.random.get_state()[1], before)
 
 
-def test_a_callable_split_is_asked(X):
-    def first_half(dataset, y=None):
-        rows = range(len(dataset))
-        half = len(dataset) // 2
-        return Subset(dataset, rows[:half]), Subset(dataset, rows[half:])
-
-    y = np.arange(len(X))
-    net = shift_net(validation_fraction=first_half)
-    fit(net, X, y, 1)
-    trained = torch.cat([y for _, y, training in net.module_.batches if training])
-    assert sorted(trained.tolist()) == y[: len(X) // 2].tolist()
-
-
-def test_callbacks_are_cloned(X):
-    plain, named = Recorder(), Recorder()
-    callbacks = [plain, ("second", named)]
-    net = shift_net(callbacks=callbacks)
-    fit(net, X, None, 3)
-    assert plain.epochs_ == named.epochs_ == 0
-    assert callbacks == [plain, ("second", named)]
-    own = dict(net.callbacks_)
-    assert own["Recorder"].epochs_ == own["second"].epochs_ == 3
-
-
 def test_early_stopping_of_an_encoder():
     X = np.random.default_rng(0).normal(size=(80, 6))
     callbacks = [EarlyStopping(patience=2, threshold=10.0, threshold_mode="abs")]
@@ -391,10 +329,7 @@ def test_silence_and_verbose(X, capsys):
         assert f"{record['train_loss']:.4f}" in line
 
 
-@pytest.mark.parametrize(
-    ("n_samples", "expected"),
-    [(10, 32), (3200, 32), (10_000, 100), (51_200, 512), (10**7, 512)],
-)
+@each("n_samples, expected", [(10, 32), (10_000, 100), (10**7, 512)])
 def test_automatic_batch_size_is_a_bounded_share(n_samples, expected):
     encoder = SGHEncoder(batch_size="auto")
     assert encoder._resolve_batch_size(n_samples) == expected
@@ -413,22 +348,8 @@ class SparseShift(Shift):
         return (X.to_dense() if X.layout == torch.sparse_csr else X) - self.center
 
 
-@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sparse_tensors_hold_the_rows(X, make, dtype):
-    X[3] = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tensor = sparse_tensor(make(X.astype(dtype)))
-    assert tensor.layout == torch.sparse_csr and tensor.dtype == torch.float32
-    assert tensor.crow_indices().dtype == tensor.col_indices().dtype == torch.int64
-    assert tensor.shape == X.shape
-    assert len(tensor.values()) == (X != 0).sum()
-    np.testing.assert_array_equal(tensor.to_dense(), X)
-
-
-@pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
-@pytest.mark.parametrize("rows", [None, [20, 3, 7, 11, 2, 19]])
+@each("batch_size", [1, 5, 23, 100])
+@each("rows", [None, [20, 3, 7, 11, 2, 19]])
 def test_kept_sparse_batches_are_the_dense_ones(X, batch_size, rows):
     y = np.arange(len(X))
     kept, dense = (
@@ -445,17 +366,6 @@ def test_kept_sparse_batches_are_the_dense_ones(X, batch_size, rows):
         assert torch.equal(batch.labels, other.labels)
 
 
-def test_modules_say_whether_they_are_fed_sparse_rows(X):
-    for module, layout in [
-        (SparseShift(5), torch.sparse_csr),
-        (Shift(5), torch.strided),
-    ]:
-        batch = whole_batch(module, sparse.csr_array(X)).X
-        assert batch.layout == layout
-        np.testing.assert_array_equal(batch.to_dense(), X)
-        assert whole_batch(module, X).X.layout == torch.strided
-
-
 def test_training_on_sparse_batches(X):
     dense = shift_net(batch_size=7)
     net = shift_net(module=SparseShift(5), batch_size=7)
@@ -465,7 +375,7 @@ def test_training_on_sparse_batches(X):
     torch.testing.assert_close(net.module_.center, dense.module_.center)
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adagrad"])
+@each("name", ["adam", "adamw", "sgd", "adagrad"])
 def test_steps_are_fused_where_the_optimizer_can(X, name):
     net = shift_net(optimizer=name)
     assert net.optimizer_.defaults["fused"] is True
@@ -486,8 +396,8 @@ def test_draws_are_those_of_the_seeds(X):
     assert again.phases == (3,) and torch.equal(first, second)
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("steps", [{(1,), (2,)}, {(1, 3), (2, 4)}], ids=str)
+@each("make", [np.asarray, sparse.csr_array])
+@each("steps", [{(1,), (2,)}, {(1, 3), (2, 4)}])
 def test_pairs_are_rows_then_their_partners_of_one_draw(X, make, steps):
     n = len(X)
     partners = (np.arange(n)[:, None, None] + sorted(steps)) % n
@@ -507,16 +417,3 @@ def test_pairs_are_rows_then_their_partners_of_one_draw(X, make, steps):
 
 
 # Batches
-
-
-def test_some_rows_of_a_batch():
-    X = torch.arange(12.0).reshape(6, 2)
-    batch = Batch.of(X, labels=torch.arange(6)[:, None], weights=torch.rand(6))
-    some = batch.take(slice(1, 4)).to("cpu", torch.float64)
-    assert some.X.dtype == torch.float64 and len(some) == 3
-    for name in ("X", "rows", "labels", "weights"):
-        taken = getattr(some, name).to(getattr(batch, name).dtype)
-        assert torch.equal(taken, getattr(batch, name)[1:4])
-    assert some.partners is None
-    (alone,) = batch.parts()
-    assert torch.equal(alone.X, X)

@@ -1,6 +1,5 @@
 """Parameters of training: optimizers, falling step sizes, weights that change."""
 
-import pickle
 import re
 from functools import partial
 
@@ -79,15 +78,6 @@ def test_it_steps_with_its_parameters():
     assert (encoder.decision_function(X) != other.decision_function(X)).any()
 
 
-def test_storm_by_name_and_by_its_class_is_the_same():
-    by_name, by_class, other = (
-        supervised(optimizer=optimizer, lr=0.1).fit(X, Y).decision_function(X)
-        for optimizer in ("storm", partial(Storm), partial(Storm, forgetting=0.4))
-    )
-    np.testing.assert_array_equal(by_name, by_class)
-    assert (by_name != other).any()
-
-
 def test_a_loaded_encoder_has_the_default_optimizer(tmp_path):
     encoder = supervised(optimizer=partial(Storm, forgetting=0.4), lr=0.1).fit(X, Y)
     with pytest.warns(UserWarning, match="optimizer is not saved, .* partial"):
@@ -158,8 +148,8 @@ def test_steps_fall_as_the_root():
 # Weights
 
 
-@pytest.mark.parametrize(("start", "end"), [(0.0, 1.0), (1.0, 0.05), (0.4, 0.4)])
-@pytest.mark.parametrize("n_steps", [0, 1, 3, 1000])
+@each("start, end", [(0.0, 1.0), (1.0, 0.05), (0.4, 0.4)])
+@each("n_steps", [0, 1, 3, 1000])
 def test_a_weight_starts_and_ends_where_it_says(start, end, n_steps):
     """Exactly, not up to rounding."""
     schedule = LinearSchedule(start, end, n_steps)
@@ -173,10 +163,3 @@ def test_steps_of_a_weight_are_equal():
     assert [schedule(step) for step in range(8)] == pytest.approx(
         [2, 1.5, 1, 0.5, 0, -0.5, -1, -1]
     )
-
-
-def test_weights_are_parameters():
-    schedule = LinearSchedule(0.0, 1.0, n_steps=10)
-    for copy in (clone(schedule), pickle.loads(pickle.dumps(schedule))):
-        assert copy.get_params() == schedule.get_params()
-    assert schedule.set_params(end=0.5)(10) == 0.5

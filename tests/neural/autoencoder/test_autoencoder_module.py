@@ -8,21 +8,10 @@ import numpy as np
 import pytest
 import torch
 from cases import each
-from numpy.polynomial.hermite_e import hermegauss
-from scipy import sparse, stats
-from scipy.special import expit, logsumexp
+from scipy import sparse
 from torch.distributions import Bernoulli, Normal
 
-from skhash.gradients import (
-    ARM,
-    BernoulliUnits,
-    DisARM,
-    Exact,
-    LocalExpectation,
-    Reinforce,
-    ReinforceLOO,
-    StraightThrough,
-)
+from skhash.gradients import BernoulliUnits, Exact, StraightThrough
 from skhash.losses._likelihoods import (
     BernoulliLikelihood,
     GaussianLikelihood,
@@ -48,14 +37,12 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def make_module(
-    posterior=None, likelihood=None, decoder_hidden=(4,), gradient=None, **options
-):
+def make_module(posterior=None, likelihood=None, decoder_hidden=(4,), **options):
     """A float64 module of random weights, all large enough to matter."""
     generator = seeded(3)
     posterior = posterior or Posterior()
     heads = posterior.n_heads(N_BITS)
-    options = {"gradients": [gradient or Exact()], "units": USUAL, **options}
+    options = {"gradients": [Exact()], "units": USUAL} | options
     module = StochasticAutoencoder(
         MLP([N_FEATURES, 4, heads], generator),
         MLP([N_BITS, *decoder_hidden, N_FEATURES], generator),
@@ -81,165 +68,17 @@ def gradients(loss, module):
     return torch.cat([gradient.flatten() for gradient in found])
 
 
-# The mixture over r: l = 3, rank 2
+# The independent posterior
 
 MU = torch.tensor([0.4, -0.3, 0.8], dtype=torch.float64)
-STD = torch.tensor([0.5, 0.7, 0.3], dtype=torch.float64)
-FACTOR = torch.tensor([[0.6, -0.2], [0.1, 0.5], [-0.4, 0.3]], dtype=torch.float64)
-SIGMA = STD.square().diag() + FACTOR @ FACTOR.T
-# log p(x, s) of each code, the prior one half included.
 LOG_LIKELIHOOD = torch.cos(1.3 * torch.arange(8, dtype=torch.float64)) - 1
+# log p(x, s) of each code, the prior one half included.
 LOG_JOINT = (LOG_LIKELIHOOD - N_BITS * math.log(2)).numpy()
-
-
-def heads_for(mu=MU, std=STD, factor=FACTOR, n_rows=1):
-    """The encoder's outputs that give these, with scale=1."""
-    before = [mu, std.expm1().log(), factor.atanh().flatten()]
-    return torch.cat(before).expand(n_rows, -1)
 
 
 def reconstruct(bits):
     index = bits @ torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64)
     return -LOG_LIKELIHOOD[index.long()]
-
-
-def quadrature(n_nodes):
-    """q(s|r) at Gauss-Hermite nodes of r, shape (n_nodes^3, 8), and their weights."""
-    nodes, weights = hermegauss(n_nodes)
-    weights = weights / weights.sum()
-    z = np.array(list(itertools.product(nodes, repeat=N_BITS)))
-    w = np.array(list(itertools.product(weights, repeat=N_BITS))).prod(axis=1)
-    r = MU.numpy() + z @ np.linalg.cholesky(SIGMA.numpy()).T
-    signs = 2 * STATES.numpy() - 1
-    return expit(signs * r[:, None, :]).prod(axis=-1), w
-
-
-def mean_bound(h, weights):
-    """The weighted mean over mixtures h of ``sum_s h (log p(x, s) - log h)``."""
-    return weights @ (h * (LOG_JOINT - np.log(h))).sum(axis=-1)
-
-
-def expected_bound(n_mixture):
-    """L_1, L_2 and L_inf by quadrature."""
-    if n_mixture == 1:
-        return mean_bound(*quadrature(20))
-    if n_mixture == 2:
-        h, w = quadrature(9)
-        pairs = (h[:, None] + h[None]) / 2
-        return w @ np.array([mean_bound(rows, w) for rows in pairs])
-    h, w = quadrature(20)
-    return mean_bound((w @ h)[None], np.ones(1))
-
-
-def estimated_bound(n_mixture, n_rows=10_000):
-    """L_k as training sees it, codes enumerated: the mean and its standard error."""
-    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0), kl_weight=1.0)
-    with torch.no_grad():
-        losses = module.losses(heads_for(n_rows=n_rows), reconstruct)
-    return -losses.mean().item(), losses.std().item() / n_rows**0.5
-
-
-def test_split_gives_mean_spread_and_factor():
-    posterior = CorrelatedPosterior(2, 1, 1.0)
-    assert posterior.n_heads(N_BITS) == heads_for().shape[1]
-    mu, std, factor = posterior.parts(heads_for(n_rows=4))
-    torch.testing.assert_close(mu, MU.expand(4, -1))
-    torch.testing.assert_close(std, STD.expand(4, -1))
-    torch.testing.assert_close(factor, FACTOR.expand(4, -1, -1))
-    scaled = CorrelatedPosterior(2, 1, 0.25).parts(heads_for())[2]
-    torch.testing.assert_close(scaled[0], 0.25 * FACTOR)
-
-
-def test_draws_have_the_covariance_of_the_model():
-    n = 200_000
-    posterior = CorrelatedPosterior(2, 2, 1.0)
-    r = posterior.draw(heads_for(n_rows=n // 2), seeded(0))
-    assert r.shape == (2, n // 2, N_BITS)
-    r = r.flatten(0, 1)
-    # Standard errors of a Gaussian's mean and covariance.
-    variance = SIGMA.diag()
-    error = (variance / n).sqrt()
-    assert ((r.mean(dim=0) - MU).abs() < 5 * error).all()
-    error = ((variance[:, None] * variance + SIGMA.square()) / n).sqrt()
-    assert ((r.T.cov() - SIGMA).abs() < 5 * error).all()
-    # All draws are normal, also the part of the rank alone.
-    factor_only = heads_for(std=torch.full((3,), 1e-9).double(), n_rows=20_000)
-    for draws in (r, posterior.draw(factor_only, seeded(1))[0]):
-        standard = (draws - draws.mean(dim=0)) / draws.std(dim=0)
-        for values in standard.T:
-            assert stats.kstest(values, "norm").pvalue > 1e-3
-
-
-def test_marginals_and_joint_probabilities_of_drawn_codes():
-    n = 100_000
-    q, w = quadrature(20)
-    joint = w @ q
-    # Each marginal again, from the one-dimensional integral.
-    nodes, weights = hermegauss(40)
-    for j in range(N_BITS):
-        r = MU[j].item() + SIGMA[j, j].item() ** 0.5 * nodes
-        marginal = weights @ expit(r) / weights.sum()
-        np.testing.assert_allclose(joint @ STATES[:, j].numpy(), marginal, rtol=1e-9)
-    posterior = CorrelatedPosterior(2, 1, 1.0)
-    r = posterior.draw(heads_for(n_rows=n), seeded(1))[0]
-    bits = USUAL.draw(r, seeded(2))
-    index = (bits @ torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64)).long()
-    share = index.bincount(minlength=8).numpy() / n
-    assert (np.abs(share - joint) < 5 * np.sqrt(joint * (1 - joint) / n)).all()
-    # The bits depend on each other, which a factorised posterior cannot express.
-    states = STATES.numpy()
-    independent = np.where(states == 1, joint @ states, 1 - joint @ states)
-    assert np.abs(joint - independent.prod(axis=1)).max() > 0.005
-
-
-@each("n_mixture", [1, 2])
-def test_bound_of_training_is_that_of_quadrature(n_mixture):
-    value, error = estimated_bound(n_mixture)
-    assert 0 < error < 0.01
-    assert abs(value - expected_bound(n_mixture)) < 4 * error
-
-
-@each("n_mixture", [1, 2])
-def test_sampled_bound_is_that_of_quadrature(n_mixture):
-    n = 100_000
-    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0))
-    samples = module.sample_bound(heads_for(n_rows=n), reconstruct)
-    error = samples.std().item() / n**0.5
-    assert abs(samples.mean().item() - expected_bound(n_mixture)) < 4 * error
-
-
-def test_bound_grows_with_the_mixture_towards_that_of_the_posterior():
-    values, errors = zip(*(estimated_bound(k) for k in (1, 2, 5, 50)), strict=True)
-    limit = expected_bound(math.inf)
-    steps = np.diff([*values, limit])
-    assert (steps[:3] > 4 * np.hypot(errors[:-1], errors[1:])).all()
-    assert -4 * errors[-1] < steps[3] < 0.01
-    # All are below log p(x), and none says that the posterior is exact.
-    assert limit < logsumexp(LOG_JOINT)
-
-
-@each("n_mixture", [1, 2, 7])
-def test_without_spread_the_bound_is_that_of_independent_bits(n_mixture):
-    heads = heads_for(std=torch.full((3,), 1e-30).double(), factor=0 * FACTOR)
-    assert torch.isfinite(heads).all()
-    module = make_module(CorrelatedPosterior(2, n_mixture, 1.0), kl_weight=1.0)
-    loss = module.losses(heads, reconstruct)
-    q = expit((2 * STATES.numpy() - 1) * MU.numpy()).prod(axis=1)
-    assert -loss.item() == pytest.approx(q @ (LOG_JOINT - np.log(q)), abs=1e-12)
-    other = make_module(kl_weight=1.0).losses(MU[None], reconstruct)
-    torch.testing.assert_close(loss, other)
-
-
-# The independent posterior
-
-
-def test_kl_of_independent_bits():
-    """The divergence is added to the loss, and is ``l log 2 - H``."""
-    module, without = make_module(kl_weight=1.0), make_module(kl_weight=0.0)
-    X = counts()
-    kl = module.loss(module(X), Batch.of(X)) - without.loss(without(X), Batch.of(X))
-    entropy = Bernoulli(torch.sigmoid(module(X))).entropy().sum(dim=1)
-    torch.testing.assert_close(kl, (N_BITS * math.log(2) - entropy).mean())
 
 
 @each("noise", [Logistic(scale=2), Uniform(scale=1.5)])
@@ -344,39 +183,6 @@ def test_exact_gradient_given_r_is_the_enumerated_one(name, posterior, fixed_nor
     gradient = gradients(expected, module)
     assert (gradient != 0).float().mean() > 0.2  # not all of the ReLUs are dead
     torch.testing.assert_close(gradients(loss, module), gradient)
-
-
-UNBIASED = [
-    ARM(n_samples=2),
-    DisARM(),
-    LocalExpectation(),
-    Reinforce(baseline=None),
-    ReinforceLOO(),
-    LocalExpectation(n_flips=1),
-]
-
-
-@pytest.mark.parametrize("estimator", UNBIASED, ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize(
-    "posterior", [Posterior(), CorrelatedPosterior(2, 3, 0.8)], ids=str
-)
-def test_unbiased_estimators_reach_the_exact_gradient(
-    posterior, estimator, fixed_normals
-):
-    """On average over draws of the bits, r being given; a z-test for each weight."""
-    module = make_module(posterior, kl_weight=0.7)
-    x = counts()
-    exact = gradients(module.loss(module(x), Batch.of(x)), module)
-    module.gradient = estimator
-    x = x.repeat(200, 1)
-    trials = torch.stack(
-        [gradients(module.loss(module(x), Batch.of(x)), module) for _ in range(40)]
-    )
-    error = trials.std(dim=0) / len(trials) ** 0.5
-    difference = (trials.mean(dim=0) - exact).abs()
-    # Beyond rounding: some gradients have no variance.
-    assert (difference < 5 * error + 1e-10).all()
-    assert (error > 1e-6).any()
 
 
 def expected_gradient(module, x):

@@ -13,14 +13,7 @@ from sklearn.base import clone
 from skorch.callbacks import Callback, LRScheduler
 
 from skhash import StochasticAutoencoderHash, load
-from skhash.gradients import (
-    ARM,
-    GRADIENTS,
-    DeterministicST,
-    DisARM,
-    Reinforce,
-    StraightThrough,
-)
+from skhash.gradients import ARM, GRADIENTS, DisARM, Reinforce, StraightThrough
 from skhash.neural import Correction, CorrelatedPosterior
 from skhash.noise import Logistic
 from skhash.training import LinearSchedule
@@ -108,7 +101,6 @@ def code_probabilities(logits):
 def estimated_bound(encoder, X, n_trials=12, **options):
     """The mean of `bound` over seeds and its standard error."""
     trials = [encoder.bound(X, random_state=i, **options) for i in range(n_trials)]
-    assert trials[0].shape == (len(X),)
     return np.mean(trials, axis=0), np.std(trials, axis=0, ddof=1) / n_trials**0.5
 
 
@@ -120,8 +112,9 @@ def test_bound_of_independent_bits_is_the_enumerated_one(decoder):
     joint = log_joint(encoder, X)
     expected = (q * (joint - np.log(q))).sum(axis=1)
     assert (expected < logsumexp(joint, axis=1)).all()
-    value, error = estimated_bound(encoder, X, n_samples=20)
-    assert (np.abs(value - expected) < 5 * error + 1e-3).all()
+    for rows in (X, sparse.csr_array(X)):
+        value, error = estimated_bound(encoder, rows, n_samples=20)
+        assert (np.abs(value - expected) < 5 * error + 1e-3).all()
 
 
 def nodes_of_r(encoder, X, n_nodes=8):
@@ -165,50 +158,15 @@ def test_bound_of_correlated_bits_lies_between_those_of_quadrature(decoder):
     assert (np.abs(value - last) < 5 * error + (last - first) / 20).all()
 
 
-def test_bound_takes_the_mixture_and_the_seed_of_the_estimator():
-    encoder = make(posterior=CorrelatedPosterior(2, n_mixture=4)).fit(COUNTS)
-    bound = encoder.bound(COUNTS)
-    np.testing.assert_array_equal(bound, encoder.bound(COUNTS, random_state=0))
-    assert not np.array_equal(bound, encoder.bound(COUNTS, random_state=1))
-    sparse_bound = encoder.bound(sparse.csr_array(COUNTS))
-    np.testing.assert_allclose(sparse_bound, bound, rtol=1e-5)
-    # The mixture of 1 has a lower bound; the full divergence counts in any case.
-    encoder.set_params(posterior__n_mixture=1)
-    assert encoder.bound(COUNTS).mean() < bound.mean()
-
-
-@pytest.mark.parametrize(
-    ("decoder", "posterior"),
-    [
-        ("multinomial", "independent"),
-        ("bernoulli", "correlated"),
-        ("gaussian", "independent"),
-    ],
-)
-def test_training_raises_the_bound(decoder, posterior):
-    X, posterior = DATA[decoder], POSTERIORS[posterior]
-    options = {"decoder": decoder, "posterior": posterior, "kl_weight": 1.0}
-    start = make(max_epochs=1, lr=1e-9, **options).fit(X)
-    end = make(max_epochs=30, gradient="exact", **options).fit(X)
-    assert end.bound(X).mean() > start.bound(X).mean()
-    losses = [record["train_loss"] for record in end.history_]
-    assert losses[-1] < losses[0]
-    # The loss of an epoch is the negative bound, up to the change within the epoch.
-    if decoder != "gaussian":  # there in the unit inside
-        assert -losses[-1] == pytest.approx(end.bound(X).mean(), rel=0.2)
-
-
 # Encoding and decoding
 
 
-@each("make_rows", [np.asarray, sparse.csr_array])
 @each("kind", ["auto", "values", "unit", "frequency", "presence"])
-@each("normalize", [False, True])
-@each_posterior
+@each("normalize, posterior", zip([False, True], POSTERIORS.values(), strict=True))
 def test_codes_are_of_the_rows_that_the_network_was_trained_on(
-    make_rows, kind, normalize, posterior
+    kind, normalize, posterior
 ):
-    X = make_rows(np.vstack([COUNTS * np.float32(0.3), np.zeros((1, N_FEATURES))]))
+    X = np.vstack([COUNTS * np.float32(0.3), np.zeros((1, N_FEATURES))])
     encoder = make(
         encoder_input=kind, posterior=posterior, hidden_layer_sizes=(6, 5)
     ).set_params(normalize=normalize)
@@ -224,8 +182,8 @@ def test_codes_are_of_the_rows_that_the_network_was_trained_on(
     )
 
 
-@each("hidden", [(), (5,), (5, 4)])
-@each_decoder
+@each("hidden", [(), (5, 4)])
+@each("decoder", DECODERS)
 def test_inverse_transform_is_the_decoder_by_hand(decoder, hidden):
     X = DATA[decoder]
     encoder = make(decoder=decoder, decoder_hidden_layer_sizes=hidden).fit(X)
@@ -246,14 +204,8 @@ def test_inverse_transform_is_the_decoder_by_hand(decoder, hidden):
     else:
         expected = encoder.mean_ + encoder.scale_ * values
         np.testing.assert_allclose(decoded, expected, atol=1e-4)
-
-
-def test_inverse_transform_refuses_other_codes():
-    encoder = make().fit(COUNTS)
     with pytest.raises(ValueError, match="2 .*3"):
         encoder.inverse_transform(STATES[:, :2])
-    with pytest.raises(ValueError, match="0 and 1"):
-        encoder.inverse_transform(STATES * 2)
 
 
 # Parameters
@@ -308,50 +260,31 @@ def test_every_parameter_is_among_the_changes():
     assert changed | no_say == set(nested)
 
 
-@pytest.mark.parametrize(
-    ("options", "other"),
+@each(
+    "name, value, other",
     [
-        ({"posterior": CorrelatedPosterior()}, {"posterior": "correlated"}),
-        (
-            {"posterior": CorrelatedPosterior(rank=4, scale=0.5)},
-            {"posterior": CorrelatedPosterior(rank=4)},
-        ),
-        ({"correction": Correction()}, {"correction": "arm"}),
-        ({"correction": Correction("disarm")}, {"correction": "disarm"}),
-        (
-            {"correction": Correction(DisARM(n_samples=2))},
-            {"correction": Correction("disarm", n_samples=2)},
-        ),
-        (
-            {"correction": Correction(DisARM(), n_samples=3)},
-            {"correction": Correction(DisARM())},
-        ),
-        ({"kl_weight": LinearSchedule(0.0, 0.4, n_steps=0)}, {"kl_weight": 0.4}),
-        ({"kl_weight": lambda step: 0.4}, {"kl_weight": 0.4}),
-        ({"gradient": StraightThrough()}, {"gradient": "st"}),
-        ({"noise": Logistic()}, {"noise": "logistic"}),
-        ({"hidden_layer_sizes": [6]}, {"hidden_layer_sizes": np.array([6])}),
+        ("posterior", CorrelatedPosterior(rank=4, scale=0.5), CorrelatedPosterior(4)),
+        ("correction", Correction("disarm"), "disarm"),
+        ("kl_weight", LinearSchedule(0.0, 0.4, n_steps=0), 0.4),
+        ("kl_weight", lambda step: 0.4, 0.4),
+        ("hidden_layer_sizes", [6], np.array([6])),
+        ("encoder_input", "auto", "unit"),
     ],
-    ids=lambda option: str([*option]),
 )
-def test_what_has_no_say_here_changes_nothing(options, other):
-    """Parts that are not asked for, and other ways to say the same."""
-    found = [weights(make(**option).fit(COUNTS)) for option in (options, other)]
+def test_other_ways_to_say_the_same_change_nothing(name, value, other):
+    found = [weights(make(**{name: said}).fit(COUNTS)) for said in (value, other)]
     np.testing.assert_array_equal(*found)
 
 
 @each("name", sorted(GRADIENTS))
-@each_posterior
-def test_every_gradient_estimator_trains(name, posterior):
+def test_every_gradient_estimator_trains(name):
     gradient = GRADIENTS[name]()
-    options = {"posterior": posterior, "kl_weight": 0.5, "max_epochs": 2}
+    options = CORRELATED | {"max_epochs": 2}
     by_name = make(gradient=name, **options).fit(COUNTS)
     given = make(gradient=gradient, **options).fit(COUNTS)
     assert np.isfinite(weights(by_name)).all()
     np.testing.assert_array_equal(weights(by_name), weights(given))
-    assert type(by_name.net_.module_.gradient) is type(gradient)
     # The state of an estimator is not written into the parameter.
-    assert given.gradient is gradient
     assert not [key for key in vars(gradient) if key.endswith("_")]
 
 
@@ -385,55 +318,13 @@ def test_annealing_reaches_its_end_by_steps():
     assert schedule(early.net_.module_.n_steps) == pytest.approx(0.7 * 4 / 5)
 
 
-def test_words_that_are_left_out_are_still_explained():
-    """With steps too small to move, the loss is the mean over what is left out."""
-    still = {"lr": 1e-12, "gradient": "exact", "max_epochs": 1}
-    X = np.repeat(COUNTS[:1], 2000, axis=0)
-    X[0] *= 1 + 1e-6  # rows must differ
-    encoder = make(dropout=0.4, hidden_layer_sizes=(), **still).fit(X)
-    X = X[1:]
-    losses = []
-    module = encoder.net_.module_
-    occurring = np.flatnonzero(X[0])
-    for kept in itertools.product([0, 1], repeat=len(occurring)):
-        seen = torch.zeros(1, N_FEATURES)
-        words = torch.from_numpy(X[:1, occurring])
-        seen[:, occurring] = words * torch.tensor(kept) / 0.6
-        with torch.no_grad():
-            heads = module.eval()(seen)
-            reconstruct = module.reconstruction(torch.from_numpy(X[:1]))
-            loss = module.losses(heads, reconstruct).item()
-        losses.append((np.prod(np.where(kept, 0.6, 0.4)), loss))
-    weight, loss = np.transpose(losses)
-    mean = weight @ loss
-    error = (weight @ (loss - mean) ** 2 / len(X)) ** 0.5
-    assert abs(encoder.history_[0]["train_loss"] - mean) < 5 * error + 1e-4
-
-
 # The quadratic correction and the correction phase
-
-
-def test_quadratic_correction_trains_as_the_exact_gradient_does():
-    """On average: repeated rows stand for many draws, and steps are few."""
-    X = np.repeat(DATA["gaussian"], 200, axis=0)
-    options = {"decoder": "gaussian", "optimizer": "sgd", "batch_size": len(X)}
-    exact, corrected, plain = (
-        weights(make(gradient=gradient, max_epochs=3, lr=0.1, **options).fit(X))
-        for gradient in (
-            "exact",
-            StraightThrough(debias="quadratic"),
-            StraightThrough(),
-        )
-    )
-    moved = np.abs(plain - exact).max()
-    assert np.abs(corrected - exact).max() < moved / 2
 
 
 @each("parameter", ["gradient", "correction"])
 @each(
     "options",
     [
-        {"decoder": "multinomial"},
         {"decoder": "bernoulli"},
         {"decoder": "gaussian", "decoder_hidden_layer_sizes": (4,)},
         {"decoder": "gaussian", "posterior": "correlated"},
@@ -476,39 +367,20 @@ class StepSizes(Callback):
             self.sizes.append(net.optimizer_.param_groups[0]["lr"])
 
 
-@each("schedule", [None, "cosine", "step", "inverse_sqrt"])
+@each("schedule", ["cosine", "inverse_sqrt"])
 def test_the_step_size_of_a_correction_starts_afresh(schedule):
     """In the paper it is fixed in both phases; here both have the same curve."""
-    StepSizes.sizes.clear()
-    make(
-        correction=Correction(n_epochs=4),
-        max_epochs=4,
-        lr_schedule=schedule,
-        callbacks=[StepSizes()],
-        batch_size=len(COUNTS),
-    ).fit(COUNTS)
-    t = np.arange(4)
-    curve = {
-        None: np.ones(4),
-        "cosine": (1 + np.cos(np.pi * t / 4)) / 2,
-        "step": np.array([1, 1, 1, 0.1]),
-        "inverse_sqrt": 1 / np.sqrt(t + 1),
-    }[schedule]
-    np.testing.assert_allclose(StepSizes.sizes, np.tile(make().lr * curve, 2))
-
-
-@pytest.mark.parametrize(
-    ("gradient", "n_samples"),
-    [("arm", 7), ("zgr", None), (DisARM(n_samples=3), 3)],
-    ids=str,
-)
-def test_samples_of_a_correction_are_for_names_that_have_them(gradient, n_samples):
-    correction = Correction(gradient, n_samples=7, n_epochs=1)
-    encoder = make(correction=correction).fit(COUNTS)
-    assert encoder.n_iter_ == 4
-    found = encoder.net_.module_.gradient
-    assert getattr(found, "n_samples", None) == n_samples
-    assert correction.gradient is gradient and found is not gradient
+    found = []
+    for correction in (None, Correction(n_epochs=4)):
+        StepSizes.sizes.clear()
+        make(
+            correction=correction,
+            max_epochs=4,
+            lr_schedule=schedule,
+            callbacks=[StepSizes()],
+        ).fit(COUNTS)
+        found.append([*StepSizes.sizes])
+    assert found[1] == 2 * found[0]
 
 
 def test_a_correction_starts_with_a_fresh_optimizer():
@@ -516,17 +388,6 @@ def test_a_correction_starts_with_a_fresh_optimizer():
     encoder = make(**ONE_MORE).fit(COUNTS)
     states = encoder.net_.optimizer_.state.values()
     assert {int(state["step"]) for state in states} == {-(-len(COUNTS) // 32)}
-
-
-def test_correction_mends_what_a_biased_estimator_cannot():
-    """Deterministic straight-through stalls; as many epochs again do not help it."""
-    options = {"gradient": DeterministicST(), "kl_weight": 1.0, "lr": 0.02}
-    stalled = make(max_epochs=60, **options).fit(COUNTS)
-    longer = make(max_epochs=100, **options).fit(COUNTS)
-    correction = Correction(n_epochs=40)
-    mended = make(max_epochs=60, correction=correction, **options).fit(COUNTS)
-    bounds = [e.bound(COUNTS).mean() for e in (stalled, longer, mended)]
-    assert bounds[2] > max(bounds[:2]) + 0.1
 
 
 # Wrong input
@@ -548,49 +409,29 @@ def test_data_that_the_decoder_cannot_explain(make_rows):
             method(make_rows(negative))
 
 
-@each("parameter", ["gradient", "correction"])
-@each("value", ["foo", StraightThrough, "logistic"])
-def test_unknown_estimators_are_named_before_training(parameter, value):
-    given = Correction(value) if parameter == "correction" else value
-    encoder = make(**{parameter: given})
-    with pytest.raises(ValueError, match=f"{parameter}=.* arm, .*zgr"):
-        encoder.fit(COUNTS)
-    assert not hasattr(encoder, "net_")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
+@each(
+    "options, message",
     [
+        ({"gradient": "foo"}, "gradient=.* arm, .*zgr"),
+        ({"gradient": StraightThrough}, "gradient=.* arm, .*zgr"),
+        ({"hidden_layer_sizes": (4, -1)}, "hidden_layer_sizes"),
+        ({"hidden_layer_sizes": (2.5,)}, "hidden_layer_sizes"),
+        ({"decoder_hidden_layer_sizes": (0,)}, "decoder_hidden_layer_sizes"),
         ({"noise": "foo"}, "noise='foo'.*logistic"),
-        ({"posterior": "foo"}, "'posterior'"),
         ({"decoder": "poisson"}, "'decoder'"),
-        ({"posterior": CorrelatedPosterior}, "'posterior'"),
         ({"posterior": CorrelatedPosterior(rank=0)}, "'rank'"),
-        ({"posterior": CorrelatedPosterior(n_mixture=0)}, "'n_mixture'"),
-        ({"posterior": CorrelatedPosterior(scale=-0.1)}, "'scale'"),
         ({"kl_weight": -1.0}, "'kl_weight'"),
         ({"dropout": 1.0}, "'dropout'"),
         ({"correction": "foo"}, "correction='foo'.*arm, .*zgr"),
-        ({"correction": StraightThrough()}, "'correction'"),
-        ({"correction": Correction(n_samples=0)}, "'n_samples'"),
         ({"correction": Correction(n_epochs=0)}, "'n_epochs'"),
         ({"gradient": "exact", "n_bits": 17}, "16"),
         ({"gradient": ARM(n_samples=0)}, "'n_samples'"),
         ({"encoder_input": "presence", "decoder": "gaussian"}, "encoder_input"),
-        ({"encoder_input": "frequency", "decoder": "gaussian"}, "encoder_input"),
     ],
-    ids=str,
 )
 def test_wrong_parameters_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options).fit(COUNTS)
-
-
-@each("parameter", ["hidden_layer_sizes", "decoder_hidden_layer_sizes"])
-@each("sizes", [(0,), (4, -1), ("a",), (2.5,), ((3, 4),), "8", 8])
-def test_wrong_sizes_are_named(parameter, sizes):
-    with pytest.raises(ValueError, match=parameter):
-        make(**{parameter: sizes}).fit(COUNTS)
 
 
 @pytest.mark.filterwarnings("ignore:.*bits are the same")
@@ -659,31 +500,9 @@ def test_a_loaded_encoder_goes_on_from_its_steps_and_its_phase(tmp_path):
     module = loaded.net_.module_
     assert module.n_steps == loaded.n_steps_ == encoder.n_steps_ * 5 / 4
     assert type(module.gradient) is DisARM and loaded.n_iter_ == 5
-
-
-@each_posterior
-def test_partial_fit_keeps_the_length_of_the_codes(posterior):
-    encoder = make(posterior=posterior).fit(COUNTS)
-    encoder.set_params(n_bits=N_BITS + 1)
-    for is_loaded in (False, True):
-        if is_loaded:
-            del encoder.net_
+    # The length of the codes is that of the fit.
+    for changed in (encoder, load(tmp_path / "encoder")):
+        changed.set_params(n_bits=N_BITS + 1)
         with pytest.raises(ValueError, match=f"n_bits={N_BITS + 1}.*{N_BITS}"):
-            encoder.partial_fit(COUNTS)
-    assert encoder.bound(COUNTS[:2]).shape == (2,)
-    assert encoder.transform(COUNTS).shape[1] == N_BITS
-    assert encoder.coefs_[-1].shape[1] == N_BITS
-
-
-@each("encoder_input", ["values", "unit", "frequency"])
-def test_long_rows_are_refused_unless_they_are_divided(encoder_input):
-    X = np.abs(np.random.default_rng(0).normal(size=(80, 6)))
-    settings = {"max_epochs": 1, "random_state": 0, "encoder_input": encoder_input}
-    encoder = StochasticAutoencoderHash(8, **settings).fit(X)
-    if encoder_input == "values":
-        with pytest.raises(ValueError, match="1e\\+300"):
-            encoder.transform(1e300 / X.max() * X)
-    else:
-        np.testing.assert_array_equal(
-            encoder.transform(2.0**996 * X), encoder.transform(X)
-        )
+            changed.partial_fit(COUNTS)
+        assert changed.bound(COUNTS[:2]).shape == (2,)

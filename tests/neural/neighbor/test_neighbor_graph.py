@@ -54,14 +54,14 @@ def keys_of(X, metric):
     return keys
 
 
-@pytest.fixture(params=[(64, 2**23), (70, 2000), (128, 1), (499, 10**5)], ids=str)
+@pytest.fixture(params=[(70, 2000), (128, 1), (499, 10**5)], ids=str)
 def chunked(request, monkeypatch):
     monkeypatch.setattr(_nearest, "CHUNK_ROWS", request.param[0])
     monkeypatch.setattr(_nearest, "TABLE_BYTES", request.param[1])
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("kind", [np.float64, np.float32, "half", "sparse"], ids=str)
+@each("metric", METRICS)
+@each("kind", [np.float64, np.float32, "half", "sparse"])
 def test_chunks_of_rows_find_what_a_plain_search_finds(metric, kind, chunked):
     X = rows_of()
     anchors = np.array([499, 3, 64, 63, 250, 70])
@@ -76,22 +76,22 @@ def test_chunks_of_rows_find_what_a_plain_search_finds(metric, kind, chunked):
     np.testing.assert_array_equal(table[:, :50], np.argsort(keys)[:, :50])
 
 
-@pytest.mark.parametrize("kind", [np.float32, "sparse"], ids=str)
+@each("kind", [np.float32, "sparse"])
 def test_equal_rows_are_nearest(kind, chunked):
-    X = np.tile(np.round(rows_of(100)), (5, 1))
+    X = np.tile(np.round(rows_of(40)), (5, 1))
     table = table_of(in_kind(X, kind), 6)
     found = np.take_along_axis(keys_of(X, "euclidean"), table, axis=1)
     np.testing.assert_array_equal(found, np.sort(keys_of(X, "euclidean"))[:, :6])
     assert all(len(set(row) - {i}) == 6 for i, row in enumerate(table))
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("kind", [np.float64, "half", "sparse"], ids=str)
+@each("metric", METRICS)
+@each("kind", ["half", "sparse"])
 def test_axes_of_a_sample_that_hold_everything_lose_nothing(
     metric, kind, chunked, monkeypatch
 ):
     monkeypatch.setattr(_graph, "AXES_ROWS", 20)
-    X = np.round(rows_of(500, 3) * 8) @ np.round(rows_of(3, 40, seed=1) * 4)
+    X = np.round(rows_of(200, 3) * 8) @ np.round(rows_of(3, 40, seed=1) * 4)
     table = table_of(in_kind(X, kind), 10, metric, n_axes=4)
     keys = keys_of(X, metric)
     found = np.take_along_axis(keys, table, axis=1)
@@ -158,8 +158,8 @@ def test_torch_finds_the_nearest_as_the_kernel_does(monkeypatch, chunked):
 
 
 def fitted(X, **params):
-    params = {"max_epochs": 2, "max_train_samples": 200, "random_state": 0} | params
-    return NeighborHash(16, **params).fit(X)
+    few = {"max_epochs": 2, "max_train_samples": 200, "hidden_layer_sizes": (16,)}
+    return NeighborHash(16, random_state=0, **few | params).fit(X)
 
 
 @pytest.fixture
@@ -178,16 +178,13 @@ def small_chunks(monkeypatch):
 
 
 @pytest.mark.parametrize("held", [True, False])
-@pytest.mark.parametrize(
+@each(
     "params",
     [
-        {},
         {"normalize": True},
-        {"metric": "cosine"},
+        {"metric": "cosine", "hidden_layer_sizes": (5,)},
         {"graph": "exact", "validation_fraction": 0.2},
-        {"hidden_layer_sizes": (5,)},
     ],
-    ids=str,
 )
 def test_half_rows_on_disk_are_the_same_rows_in_memory(
     params, held, on_disk, monkeypatch
@@ -205,8 +202,8 @@ def test_half_rows_on_disk_are_the_same_rows_in_memory(
     assert encoder.n_iter_ == 4
 
 
-@pytest.mark.parametrize(
-    ("dtype", "params"),
+@each(
+    "dtype, params",
     [
         (np.float32, {}),
         (np.float16, {"normalize": True}),
@@ -235,8 +232,8 @@ def test_a_file_is_fitted_without_a_copy_of_it(dtype, params, on_disk, monkeypat
     assert most < X.nbytes / 2
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@each("value", [np.nan, -np.inf])
+@each("dtype", [np.float16, np.float32])
 def test_the_last_value_of_a_file_is_checked(value, dtype, on_disk, monkeypatch):
     monkeypatch.setattr(chunks.dense_chunks, "__defaults__", (2**10,))
     X = rows_of().astype(dtype)

@@ -8,18 +8,14 @@ import pytest
 import torch
 from cases import each
 from scipy import sparse
-from scipy.spatial.distance import pdist
-from sklearn.datasets import load_digits, make_multilabel_classification
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import kneighbors_graph
 
 import skhash
-from skhash import ITQHash, NeighborHash, PCAHash
+from skhash import NeighborHash
 from skhash.metrics import (
     mean_average_precision_score,
-    neighbor_recall_score,
-    true_neighbors,
 )
 from skhash.neural.neighbor import _encoder
 from skhash.numerics._graph import label_partners, neighbor_table, table_of_graph
@@ -38,6 +34,7 @@ def small(**params):
     defaults = {
         "n_bits": 16,
         "nested": (8,),
+        "hidden_layer_sizes": (16,),
         "max_epochs": 3,
         "batch_size": 128,
         "random_state": 0,
@@ -101,34 +98,13 @@ def test_partners_share_one_of_several_labels():
 # The estimator
 
 
-def recall(encoder, X):
-    bits = encoder.transform(X)
-    truth = true_neighbors(X, n_neighbors=10)
-    return neighbor_recall_score(bits, bits, truth, n_retrieved=20, exclude_self=True)
-
-
-def test_every_prefix_beats_components_rotation_and_training_of_the_whole(digits):
-    X, _ = digits
-    nested, whole = (
-        small(n_bits=32, nested=lengths, max_epochs=30).fit(X)
-        for lengths in ((8, 16), False)
-    )
-    for n_bits in (8, 16, 32):
-        score = recall(nested.truncate(n_bits), X)
-        assert score > recall(PCAHash(n_bits).fit(X), X)
-        assert score > recall(ITQHash(n_bits, random_state=0).fit(X), X)
-    assert recall(nested.truncate(8), X) > recall(whole.truncate(8), X)
-
-
-@pytest.mark.parametrize(
-    ("nested", "n_bits", "lengths"),
+@each(
+    "nested, n_bits, lengths",
     [
         (True, 100, [8, 16, 32, 64, 100]),
-        (True, 64, [8, 16, 32, 64]),
-        (True, 20, [8, 16, 20]),
-        (True, 8, [8]),
+        (True, 16, [8, 16]),
         (True, 5, [5]),
-        (False, 64, [64]),
+        (False, 20, [20]),
         ((16, 5, 16), 20, [5, 16, 20]),
         ([8, 64], 32, [8, 32]),
     ],
@@ -174,69 +150,39 @@ OPTIONS = [
     *({"hidden_layer_sizes": (5,)}, {"nested": False}, {"nested": (4,)}),
     *({"temperature": 2.0}, {"gradient": "st"}, {"normalize": True}, {"lr": 0.01}),
     *({"distance_weight": 0.1}, {"reconstruction_weight": 0.1}, {"max_epochs": 4}),
-    *({"lr_schedule": "step"}, {"lr_schedule": None}, {"max_train_samples": 300}),
+    *({"lr_schedule": "step"}, {"lr_schedule": None}, {"max_train_samples": 100}),
     *({"batch_size": 64}, {"optimizer": "sgd"}, {"weight_decay": 3.0}),
     *({"validation_fraction": 0.2}, {"random_state": 1}),
 ]
 
 
 def test_every_option_changes_the_result(digits):
-    X, _ = digits
+    X = digits[0][:200]
     plain = small().fit(X).decision_function(X)
     for option in OPTIONS:
         changed = small(**option).fit(X).decision_function(X)
         assert np.abs(changed - plain).max() > 1e-3, option
 
 
-@pytest.mark.parametrize("name", ["distance_weight", "reconstruction_weight"])
-@pytest.mark.parametrize(
-    ("params", "counts"),
+@each("name", ["distance_weight", "reconstruction_weight"])
+@each(
+    "params, counts",
     [
-        ({}, True),
-        ({"n_bits": 8}, True),
-        ({"n_bits": 72}, True),
         ({"metric": "cosine"}, True),
         ({"graph": "exact"}, True),
         ({"metric": "inner_product"}, False),
         ({"graph": kneighbors_graph(gaussian_rows(), 5)}, False),
-        ({"y": np.arange(80) % 3}, False),
     ],
-    ids=str,
 )
 def test_distances_and_reconstruction_count_without_other_knowledge(
     params, counts, name
 ):
     X = gaussian_rows()
-    y, params = params.get("y"), {k: v for k, v in params.items() if k != "y"}
     logits = [
-        small(**{name: weight}, **params).fit(X, y).decision_function(X)
+        small(**{name: weight}, **params).fit(X).decision_function(X)
         for weight in (1.0, 0.0)
     ]
     assert (np.abs(logits[0] - logits[1]).max() > 1e-3) == counts
-
-
-def followed_distance(encoder, X):
-    """Return the correlation of Hamming and Euclidean distances of all pairs."""
-    return np.corrcoef(pdist(encoder.transform(X), "hamming"), pdist(X))[0, 1]
-
-
-def explained(encoder, X):
-    """Return how well the best linear decoder of codes explains the rows."""
-    bits = encoder.transform(X).astype(float)
-    return LinearRegression().fit(bits, X).score(bits, X)
-
-
-@pytest.mark.parametrize(
-    ("name", "measure"),
-    [("distance_weight", followed_distance), ("reconstruction_weight", explained)],
-)
-def test_weights_raise_what_they_are_for(name, measure, digits):
-    X, _ = digits
-    values = [
-        measure(small(max_epochs=30, **{name: weight}).fit(X), X)
-        for weight in (0.0, 1.0)
-    ]
-    assert values[1] > values[0] + 0.01
 
 
 def test_rows_left_out_are_neighbors_still(digits):
@@ -256,24 +202,14 @@ def test_rows_left_out_are_neighbors_still(digits):
     assert agreed > agreed_before
 
 
-def test_automatic_batches_follow_the_number_of_rows():
-    encoder = NeighborHash()
-    sizes = [encoder._resolve_batch_size(n) for n in (100, 3200, 10**6)]
-    assert sizes == [64, 200, 512]
-    assert encoder._resolve_batch_size(1600) == 100
-
-
-@pytest.mark.parametrize(
-    ("n_samples", "params", "n_epochs"),
+@each(
+    "n_samples, params, n_epochs",
     [
         (10**6, {}, 20),  # 50 000 rows in 98 steps
-        (10**6, {"max_train_samples": None}, 20),
         (320, {}, 100),
         (4000, {}, 94),  # 16 steps of 250 rows
         (20_000, {"batch_size": 400}, 30),
-        (20_000, {"max_epochs": 7}, 7),
     ],
-    ids=str,
 )
 def test_automatic_epochs_make_enough_steps(n_samples, params, n_epochs):
     assert NeighborHash(**params)._phases(n_samples) == (n_epochs,)
@@ -325,8 +261,7 @@ def test_directions_without_spread_start_at_zero(monkeypatch):
 
 
 @each("kind", [np.asarray, sparse.csr_array])
-@each("params", [{}, {"hidden_layer_sizes": (5,)}, {"n_bits": 40}])
-@each("d", [6, 300])
+@each("d, params", [(6, {"hidden_layer_sizes": (5, 4)}), (300, {"n_bits": 40})])
 def test_codes_are_those_of_the_module(d, params, kind):
     """Though it was fed coordinates, and the encoder reads columns."""
     X = kind(gaussian_rows(120, d) + 3).astype(np.float32)
@@ -339,9 +274,7 @@ def test_codes_are_those_of_the_module(d, params, kind):
     np.testing.assert_allclose(encoder.decision_function(X), logits, atol=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("n", "d", "n_bits"), [(80, 6, 40), (20, 64, 40), (20, 3, 70), (2, 6, 12)]
-)
+@each("n, d, n_bits", [(80, 6, 40), (20, 64, 40), (20, 3, 70), (2, 6, 12)])
 def test_there_may_be_more_bits_than_columns_and_rows(n, d, n_bits):
     X = gaussian_rows(n, d)
     encoder = small(n_bits=n_bits, max_epochs=20).fit(X)
@@ -349,10 +282,6 @@ def test_there_may_be_more_bits_than_columns_and_rows(n, d, n_bits):
     assert np.isfinite(logits).all()
     bits = encoder.transform(X)
     assert ((bits.min(axis=0) == 0) & (bits.max(axis=0) == 1)).mean() > 0.6
-    if n == 80:
-        untrained = small(n_bits=n_bits, lr=1e-9, max_epochs=1).fit(X)
-        assert recall(encoder, X) > recall(encoder.truncate(8), X)
-        assert recall(encoder, X) > recall(untrained, X)
 
 
 def test_curves_are_steep_at_last_in_fits_and_streams(digits, tmp_path):
@@ -371,22 +300,34 @@ def test_curves_are_steep_at_last_in_fits_and_streams(digits, tmp_path):
 
 def test_an_exact_graph_is_the_projected_one_for_narrow_rows(digits):
     X, _ = digits
-    agreed = small(graph="exact").fit_transform(X) == small().fit_transform(X)
-    assert agreed.mean() > 0.95  # neighbours at one distance may come in another order
+    exact, projected = (
+        small(graph=graph, metric="inner_product").fit_transform(X)
+        for graph in ("exact", "projected")
+    )
+    # Neighbours at one distance may come in another order.
+    assert (exact == projected).mean() > 0.95
 
 
-def test_given_neighbours_are_learned(digits):
-    X, _ = digits
-    X, y = X[:, ::-1], np.random.RandomState(0).permutation(np.arange(600) // 10)
-    graph = sparse.csr_array((y[:, None] == y) & ~np.eye(600, dtype=bool))
-    scores = [
+def test_given_neighbours_and_labels_are_learned():
+    """Though the rows themselves say nothing of them."""
+    X = gaussian_rows(200, 64)
+    y = np.arange(200) // 5
+    graph = sparse.csr_array((y[:, None] == y) & ~np.eye(200, dtype=bool))
+    indicator = np.eye(40, dtype=int)[y]
+    plain, *scores = (
         mean_average_precision_score(bits, bits, y, y, exclude_self=True)
         for bits in (
-            small(max_epochs=60, **params).fit_transform(X)
-            for params in ({}, {"graph": graph})
+            small(max_epochs=20, graph=source).fit(X, labels).transform(X)
+            for source, labels in [
+                ("projected", None),
+                (graph, None),
+                ("projected", y),
+                ("projected", indicator),
+                ("projected", sparse.csr_array(indicator)),
+            ]
         )
-    ]
-    assert scores[1] > 5 * scores[0]
+    )
+    assert min(scores) > 5 * plain
 
 
 def test_a_given_graph_has_its_limits(digits):
@@ -396,32 +337,6 @@ def test_a_given_graph_has_its_limits(digits):
         small(graph=graph).fit(X[:-1])
     encoder = small(graph=graph).partial_fit(X).partial_fit(X)
     assert encoder.n_iter_ == 2 and encoder.net_.module_.bank is None
-
-
-def label_map(encoder, X, y):
-    bits = encoder.transform(X)
-    return mean_average_precision_score(bits[300:], bits[:300], y[300:], y[:300])
-
-
-def test_labels_beat_neighbors_and_some_labels_beat_none(digits):
-    X, y = digits
-    some = np.where(np.arange(300) % 5, -1, y[:300])
-    scores = [
-        label_map(small(max_epochs=30).fit(X[:300], labels), X, y)
-        for labels in (None, some, y[:300])
-    ]
-    assert scores == sorted(scores)
-    assert scores[2] > scores[0] + 0.05
-
-
-@each("unknown", [-1, "-1", None])
-def test_unknown_classes_have_several_names(unknown, digits):
-    X, y = digits
-    some = np.where(np.arange(len(y)) % 3, -1, y)
-    bits = small().fit(X, some).transform(X)
-    names = np.array([*"abcdefghij", unknown], dtype=object)[some]
-    np.testing.assert_array_equal(small().fit(X, names).transform(X), bits)
-    assert (small().fit(X, y).transform(X) != bits).any()
 
 
 def test_no_label_at_all_is_for_streams(digits):
@@ -434,30 +349,12 @@ def test_no_label_at_all_is_for_streams(digits):
             small().fit(X, labels)
         codes.append(small().partial_fit(X, labels).transform(X))
     np.testing.assert_array_equal(*codes)
-    assert recall(small().partial_fit(X, labels), X) > 0.5
-
-
-@each("form", [np.asarray, sparse.csr_array])
-def test_several_labels(form):
-    X, y = make_multilabel_classification(200, 12, n_classes=4, random_state=0)
-    encoder = small(max_epochs=20).fit(X, form(y))
-    bits = encoder.transform(X)
-    unsupervised = small(max_epochs=20).fit_transform(X)
-    score, without = (
-        mean_average_precision_score(codes, codes, y, y, exclude_self=True)
-        for codes in (bits, unsupervised)
-    )
-    assert score > without
 
 
 def test_wrong_labels_are_named(digits):
     X, y = digits
     with pytest.raises(ValueError, match="599"):
         small().fit(X, y[:-1])
-    with pytest.raises(ValueError, match="continuous"):
-        small().fit(X, X[:, 3] + 0.5 * np.random.RandomState(0).rand(len(X)))
-    with pytest.raises(ValueError, match="-1"):
-        small().fit(X, 2 * np.eye(10, dtype=int)[y] - 1)
     encoder = small().partial_fit(X, y)
     with pytest.raises(ValueError, match="strings"):
         encoder.partial_fit(X, y.astype(str))
@@ -479,11 +376,6 @@ def test_a_stream_keeps_a_bank_of_the_past_and_trains_on_it(digits):
         for one in (encoder, without)
     )
     assert (logits != others).any()
-    before = recall(encoder, X)
-    for _ in range(10):
-        encoder.partial_fit(X[300:])
-    assert encoder.n_iter_ == 11
-    assert recall(encoder, X) > before
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("skhash.neural.neighbor._rows.BANK_ROWS", 50)
         encoder.partial_fit(X)
@@ -545,7 +437,7 @@ def test_weights_follow_the_number_of_rows(name, weight, factor, digits, monkeyp
 def test_the_hidden_layer_and_what_is_wanted_follow_the_number_of_rows(n, digits):
     """More rows want nearer partners, and have the units that they can train."""
     X = digits[0][:n]
-    encoder = small().fit(X)
+    encoder = small(hidden_layer_sizes="auto").fit(X)
     given = small(hidden_layer_sizes=(min(512, n),)).fit(X)
     np.testing.assert_array_equal(
         encoder.decision_function(X), given.decision_function(X)

@@ -134,33 +134,12 @@ def case(request):
     return (*head, wanted, distances, 0.7), (*head, expected, plain, 0.7)
 
 
-def test_what_is_wanted_follows_distance_from_both_sides():
-    squares = squares_of(*vectors())
-    distance = euclidean_distances(*vectors())
-    for sharpness in (0.5, 30.0):
-        wanted = wanted_by_distance(squares, sharpness)
-        np.testing.assert_allclose(wanted, sum(loop_wanted(distance, sharpness)))
-
-
 def test_rows_that_are_all_equal_want_all_partners_alike():
     wanted = wanted_by_distance(torch.zeros(5, 5), 20.0)
     np.testing.assert_allclose(wanted, np.full((5, 5), 2 / 5), rtol=1e-6)
     rows, far = torch.zeros(2, 5, 3)
     far = far + torch.tensor([1e15])  # squares near the end of float32
     assert torch.isfinite(wanted_by_distance(squared_distances(rows, far), 20.0)).all()
-
-
-def test_distances_are_those_of_scikit_learn():
-    rows, partners = vectors()
-    partners[2] = rows[4]
-    distance = euclidean_distances(rows, partners)
-    weights = pair_weights(distance) / pair_weights(distance).sum()
-    found = Distances.of(squares_of(rows, partners))
-    np.testing.assert_allclose(found.weights, weights, rtol=1e-12)
-    centred = distance - np.average(distance, weights=weights)
-    np.testing.assert_allclose(found.aligned, weights * centred, atol=1e-9)
-    variance = np.cov(distance.ravel(), aweights=weights.ravel(), ddof=0)
-    np.testing.assert_allclose(found.variance, variance, rtol=1e-7)
 
 
 @pytest.mark.parametrize("lengths", [[12], [3, 8, 12], [1, 2, 3, 11, 12]], ids=str)
@@ -227,13 +206,6 @@ def reconstructed():
     ]
 
 
-def test_reconstruction_is_the_mean_squared_error():
-    signs, target, *decoders = (values.detach() for values in reconstructed())
-    loss = ReconstructionLoss.apply(signs, target, False, *decoders)
-    numbers = signs.numpy(), target.numpy(), [values.numpy() for values in decoders]
-    np.testing.assert_allclose(loss, loop_reconstruction(*numbers, 1.0), rtol=1e-12)
-
-
 def test_the_gradient_of_reconstruction_is_that_of_finite_differences():
     signs, target, *decoders = reconstructed()
     target.requires_grad_(False)
@@ -298,17 +270,6 @@ def strangers(X, labels=None):
 def batch_of(n=10, d=4):
     generator = torch.Generator().manual_seed(0)
     return torch.randn(n, d, generator=generator, dtype=torch.float64)
-
-
-def test_forward_is_the_layers_and_the_skip():
-    rng = np.random.RandomState(1)
-    coefs, intercepts = [rng.randn(4, 5), rng.randn(5, 6)], [rng.randn(5), rng.randn(6)]
-    skip, X = rng.randn(4, 6), rng.randn(9, 4)
-    module = make_module(coefs=coefs, intercepts=intercepts, skip_coef=skip).double()
-    hidden = np.maximum(X @ coefs[0] + intercepts[0], 0)
-    expected = hidden @ coefs[1] + intercepts[1] + X @ skip
-    logits = module(torch.from_numpy(X)).detach().numpy()
-    np.testing.assert_allclose(logits, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("able", [True, False])

@@ -39,15 +39,10 @@ def precision_of(encoder, data):
 
 @each("loss", LOSSES)
 def test_every_loss_learns(loss, digits):
-    """Against codes without labels, and those of a network that was hardly trained."""
+    """Against codes without labels."""
     unsupervised = precision_of(ITQHash(16, random_state=0).fit(digits.train), digits)
-    start = small(loss=loss, lr=1e-9, max_epochs=1)
-    encoder = small(loss=loss)
-    for fitted in (start, encoder):
-        fitted.fit(digits.train, digits.train_labels)
-    learned = precision_of(encoder, digits)
-    assert learned > unsupervised
-    assert learned > precision_of(start, digits)
+    encoder = small(loss=loss).fit(digits.train, digits.train_labels)
+    assert precision_of(encoder, digits) > unsupervised
     losses = [record["train_loss"] for record in encoder.history_]
     assert losses[-1] < losses[0]
 
@@ -55,10 +50,10 @@ def test_every_loss_learns(loss, digits):
 @each("loss", LOSSES)
 def test_every_loss_takes_several_labels(loss, digits):
     """Digits by three questions: is it even, is it below 5, has it a closed loop."""
-    y = digits.train_labels
+    X, y = digits.train[:300], digits.train_labels[:300]
     labels = np.stack([y % 2 == 0, y < 5, np.isin(y, [0, 6, 8, 9])], axis=1).astype(int)
     assert not labels.any(axis=1).all()
-    encoder = small(loss=loss, max_epochs=3).fit(digits.train, labels)
+    encoder = small(loss=loss, max_epochs=3).fit(X, labels)
     assert encoder.separability_ > 0
 
 

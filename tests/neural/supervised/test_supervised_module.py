@@ -1,7 +1,5 @@
 """The trained module of supervised encoders: folding, and batches without a trace."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from skhash.neural.supervised._module import (
     hashing_perceptron,
 )
 from skhash.numerics._perceptron import mlp_forward
-from skhash.training._module import Batch
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(30, 6))).float()
 
@@ -58,34 +55,6 @@ def test_folded_layers_are_the_network_in_use(sizes, balanced):
     outputs = encoder.eval()(X).detach().numpy()
     folded = mlp_forward(X.numpy(), coefs, intercepts)
     np.testing.assert_allclose(folded, outputs, atol=1e-5 * np.abs(outputs).max())
-
-
-def test_balanced_outputs_have_mean_zero_and_spread_one():
-    with torch.random.fork_rng():
-        encoder = hashing_perceptron((6, 7, 4), balanced=True)
-    outputs = encoder(X)
-    torch.testing.assert_close(outputs.mean(dim=0), torch.zeros(4), atol=1e-5, rtol=0)
-    spread = outputs.std(dim=0, correction=0)
-    torch.testing.assert_close(spread, torch.ones(4), atol=1e-3, rtol=0)
-
-
-def test_shadow_batches_give_the_gradients_and_leave_no_trace():
-    batch = Batch.of(X, labels=torch.zeros(30, 1, dtype=torch.int64))
-    plain, shadowed = module(), module()
-    before = copy.deepcopy(shadowed.state_dict())
-    plain.loss(plain(X), batch).backward()
-    with shadowed.shadow():
-        assert shadowed.objective.frozen
-        shadowed.loss(shadowed(X), batch).backward()
-    for parameter, other in zip(plain.parameters(), shadowed.parameters(), strict=True):
-        assert torch.equal(parameter.grad, other.grad)
-    torch.testing.assert_close(shadowed.state_dict(), before, rtol=0, atol=0)
-    moved = plain.state_dict()
-    assert any(not torch.equal(moved[name], value) for name, value in before.items())
-    # Afterwards batches count again.
-    shadowed.loss(shadowed(X), batch)
-    torch.testing.assert_close(shadowed.state_dict(), moved, rtol=0, atol=0)
-    assert not shadowed.objective.frozen
 
 
 def test_the_shadow_ends_where_an_error_does():

@@ -1,10 +1,11 @@
-"""Proximal maps, and solvers with a copy: fixed points, the dual that stays zero."""
+"""DualHashLoss: proximal maps, solvers, the likelihood, and the terms of solvers."""
 
 import numpy as np
 import pytest
 import torch
 from cases import each
 
+from skhash.losses import DualHashLoss
 from skhash.losses._dual import (
     SOLVERS,
     conjugate_prox,
@@ -12,6 +13,7 @@ from skhash.losses._dual import (
     w_prox,
     weakly_convex_prox,
 )
+from skhash.losses._objective import Training, pairwise_likelihood
 
 COPYING = [name for name in SOLVERS if SOLVERS[name]().has_copy]
 # The penalty that each split applies to u, times `w_weight`. The dual's is the convex
@@ -87,41 +89,7 @@ def test_the_dual_stays_zero_and_u_averages(extrapolation, weight, dual_step):
     torch.testing.assert_close(u, average)
 
 
-def test_the_boundary_of_the_inert_region():
-    """From u = -1 to D = 1 the extrapolated point is 4 tau rho - 1: v = that - 1."""
-    for rate, expected in [(0.5, 0.0), (0.6, 0.4), (1.0, 2.0)]:
-        _, v = iterate(
-            "dual", torch.ones(1, 1), -torch.ones(1, 1), 1, u_step=rate / 2, w_weight=9
-        )
-        assert v.item() == pytest.approx(expected, abs=1e-6)
-
-
-@each("weight", [0.05, 0.5])
-def test_outputs_beyond_one_move_the_dual(weight):
-    """At D = 1.5 the hull has slope lambda: u = D - lambda / rho, v = lambda."""
-    u, v = iterate(
-        "dual", torch.full((1, 1), 1.5), torch.zeros(1, 1), 400, w_weight=weight
-    )
-    assert v.item() == pytest.approx(weight, rel=1e-5)
-    assert u.item() == pytest.approx(1.5 - weight / 2, rel=1e-5)
-
-
-def test_the_dual_pulls_no_output_to_a_sign():
-    u, _ = iterate("dual", torch.full((1, 1), 0.5), torch.zeros(1, 1), 400)
-    assert u.item() == pytest.approx(0.5)
-
-
 # Solvers that apply the penalty
-
-
-@pytest.mark.parametrize(
-    ("solver", "prox"), [("prox", w_prox), ("wcr", weakly_convex_prox)]
-)
-def test_a_full_step_is_the_proximal_map_of_the_outputs(solver, prox):
-    outputs = 1.5 * uniform(N, M)
-    u, v = iterate(solver, outputs, uniform(N, M, seed=1), 1, u_step=0.5)
-    torch.testing.assert_close(u, prox(outputs, 0.3 / 2))
-    assert not v.any()
 
 
 def test_the_automatic_step_follows_the_penalty():
@@ -171,27 +139,108 @@ def test_weakly_convex_prox_against_brute_force(threshold):
     assert (result.sign() == POINTS.sign()).all()
 
 
-@each("weight", [0.05, 0.5, 2.0])
-def test_conjugate_by_definition(weight):
-    """sup_u (u v - g(u)) is |v| up to `weight`, and grows without bound beyond it."""
-
-    def penalty(u):
-        return weight * (u.abs() - 1).abs()
-
-    for share in (0.0, 0.3, -0.9, 1.0):
-        v = share * weight
-        assert (GRID * v - weight * (GRID.abs() - 1).abs()).max() == pytest.approx(
-            abs(v)
-        )
-    slope = [
-        (u * 1.1 * weight - weight * (u.abs() - 1).abs()).item()
-        for u in GRID[[-1000, -1]]
-    ]
-    assert slope[1] > slope[0]
-
-
 def test_zero_goes_to_plus_one():
     zero = torch.zeros(1)
     assert w_prox(zero, 0.25) == 0.25 and w_prox(zero, 7.0) == 1.0
     assert weakly_convex_prox(zero, 0.49) == 0.0  # there is no jump yet
     assert weakly_convex_prox(zero, 0.5) == 1.0
+
+
+LABELS = torch.arange(N)[:, None] % 3
+
+
+def objective(solver, warmup_epochs=0, start="codes", **params):
+    """Return an objective whose copy starts at numbers, or at outputs for None."""
+    solver = SOLVERS[solver]() if solver in SOLVERS else solver
+    if solver.has_copy:
+        solver.set_params(**{"u_step": 0.25} | params)
+    loss = DualHashLoss(
+        solver,
+        w_weight=0.3,
+        penalty=2.0,
+        warmup_epochs=warmup_epochs,
+        logit_scale=1.0,
+        pair_weights=None,
+    )
+    training = Training(
+        n_bits=M, labels=LABELS, n_classes=3, encoder=None, generator=None
+    )
+    module = loss.objective(training)
+    if solver.has_copy and start is not None:
+        module.u.copy_(uniform(N, M, seed=3))
+        module.start_epoch(warmup_epochs + 1)
+    return module
+
+
+def gradient(module, logits, rows=None):
+    rows = torch.arange(N) if rows is None else rows
+    logits = logits[rows].clone().requires_grad_()
+    module(logits, LABELS[rows], rows, None).backward()
+    return logits.grad
+
+
+LOGITS = 2 * uniform(N, M, seed=5)
+
+
+@each("solver", COPYING)
+def test_the_split_pulls_at_the_network(solver):
+    """The gradient gains rho (D - u) (1 - D^2) / (n m); u is not differentiated."""
+    module, plain = objective(solver), objective(None)
+    u, outputs = module.u.clone(), LOGITS.tanh()
+    pull = 2.0 * (outputs - u) * (1 - outputs**2) / (N * M)
+    torch.testing.assert_close(gradient(module, LOGITS), gradient(plain, LOGITS) + pull)
+
+
+def test_subgradient_is_the_penalty_on_the_outputs():
+    """|D| < 1, so the slope of lambda (1 - |D|) is -lambda sign(D)."""
+    outputs = LOGITS.tanh()
+    pull = -0.3 * outputs.sign() * (1 - outputs**2) / (N * M)
+    difference = gradient(objective("subgradient"), LOGITS) - gradient(
+        objective(None), LOGITS
+    )
+    torch.testing.assert_close(difference, pull, atol=1e-7, rtol=1e-4)
+
+
+def test_none_is_the_likelihood():
+    loss = objective(None)(LOGITS, LABELS, torch.arange(N), None)
+    expected = pairwise_likelihood(LOGITS.tanh(), LABELS, logit_scale=1.0)
+    torch.testing.assert_close(loss, expected)
+
+
+@each("solver", [s for s in SOLVERS if s is not None])
+def test_the_likelihood_alone_in_warm_up_and_validation(solver):
+    plain = gradient(objective(None), LOGITS)
+    warming = objective(solver, warmup_epochs=2)
+    warming.start_epoch(1)
+    torch.testing.assert_close(gradient(warming, LOGITS), plain, atol=0, rtol=0)
+    validating = objective(solver).eval()
+    torch.testing.assert_close(gradient(validating, LOGITS), plain, atol=0, rtol=0)
+    warming.start_epoch(3)
+    assert not torch.equal(gradient(warming, LOGITS), plain)
+
+
+@each("solver", COPYING)
+def test_rows_of_the_batch_step_once_and_others_stay(solver):
+    module = objective(solver, u_step=0.4)
+    rows = torch.tensor([7, 2, 9])
+    u, v = module.u.clone(), torch.zeros(N, M)
+    u[rows], v[rows] = steps(solver, u_step=0.4)(u[rows], v[rows], LOGITS[rows].tanh())
+    gradient(module, LOGITS, rows)
+    torch.testing.assert_close(module.u, u, atol=0, rtol=0)
+    if SOLVERS[solver]().has_dual:
+        torch.testing.assert_close(module.v, v, atol=0, rtol=0)
+        n_active = module.v.count_nonzero().item()
+        assert module.n_updates.tolist() == [3 * M, n_active]
+
+
+def test_u_starts_at_the_outputs_after_the_warm_up():
+    """With u = D there is no pull in that epoch; with other outputs there is later."""
+    module = objective("prox", warmup_epochs=1, start=None)
+    plain = gradient(objective(None), LOGITS)
+    for epoch in (0, 1):
+        module.start_epoch(epoch)
+        torch.testing.assert_close(gradient(module, LOGITS), plain, atol=0, rtol=0)
+    expected, _ = steps("prox")(LOGITS.tanh(), None, LOGITS.tanh())
+    torch.testing.assert_close(module.u, expected)
+    module.start_epoch(2)
+    assert not torch.equal(gradient(module, LOGITS), plain)
