@@ -279,9 +279,14 @@ class Distances:
         weights = torch.exp(squares * (-DECAY / (squares.mean() + TINY)))
         weights /= weights.sum()
         centred = squares.sqrt_()
-        centred -= weights.flatten() @ centred.flatten()
+        mean = weights.flatten() @ centred.flatten()
+        centred -= mean
+        centred -= weights.flatten() @ centred.flatten()  # what rounding left
         aligned = weights * centred
-        return cls(weights, aligned, aligned.flatten() @ centred.flatten())
+        variance = aligned.flatten() @ centred.flatten()
+        # Of equal distances, it may be all rounding.
+        variance = torch.maximum(variance, ROUNDING * mean.square())
+        return cls(weights, aligned, variance)
 
 
 class PairLoss(torch.autograd.Function):
