@@ -123,16 +123,6 @@ def test_what_is_chosen(asked, monkeypatch):
         assert asked == kinds
 
 
-@each("size", [1, 30, 10**6])
-def test_batches(size):
-    """Pairs are joined many at a time, all of them."""
-    blocks = [np.arange(2 * n).reshape(n, 2) for n in (0, 9, 40, 1, 0, 3)]
-    batches = list(_pairs._batches(blocks, size))
-    np.testing.assert_array_equal(np.concatenate(batches), np.concatenate(blocks))
-    assert all(len(batch) >= size for batch in batches[:-1])
-    assert len(batches) == {1: 4, 30: 2, 10**6: 1}[size]
-
-
 def test_a_chain_is_one_group_and_equal_codes_cost_nothing():
     """Ends of the chain differ in all bits; of equal codes there would be 2e9 pairs."""
     chain = np.tri(31, 30, k=-1, dtype=np.uint8)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from mutants import read, write
 from numpy.testing import assert_array_equal
-from safetensors.numpy import load_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -230,15 +229,6 @@ def test_labels_that_are_strings(tmp_path):
     with pytest.raises(ValueError, match="y holds Python objects"):
         index.save(tmp_path)
     assert_array_equal(HammingNeighbors.load(tmp_path).y_, IDS)
-
-
-@of_kinds("codes")
-def test_others_read_the_file(path):
-    columns = load_file(path / FILE)
-    assert_array_equal(columns["_store/codes"][:, :9], pack_bits(BITS))
-    assert not columns["_store/codes"][:, 9:].any()
-    assert_array_equal(columns["_store/y"], BITS[:, :3])
-    assert_array_equal(np.flatnonzero(~columns["_store/live"]), np.arange(9))
 
 
 # Damage

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from decoded import numbers_of, rounded, scores_of_decoded
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_allclose, assert_array_equal
@@ -509,21 +509,9 @@ class LiveFingerprints(LiveIndex):
 MACHINES = LiveIndex, LiveVectors, LiveSearch, LiveFingerprints
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@settings(max_examples=8)
-@given(rng=rngs, n=sizes, n_bits=lengths)
-def test_questions(machine, rng, n, n_bits):
-    """Those of indexes that have lived through nothing: more of them in the time."""
-    index = machine()
-    with index.stack:
-        index.fit(rng, n, n_bits)
-        index.ask(rng, 2)
-
-
 TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints = (
     one.TestCase for one in MACHINES
 )
 for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints):
-    case.pytestmark = [pytest.mark.long]
     case.settings = settings(max_examples=8, stateful_step_count=12)
 del case

@@ -215,13 +215,6 @@ def test_a_database_that_gets_ever_nearer_overflows_no_buffer(k):
     assert_nearest(packed, query, k, numba_nearest)
 
 
-@each("path", NEAREST)
-def test_equal_codes_come_in_the_order_of_their_positions(path):
-    packed = np.zeros((900, 8), dtype=np.uint8)
-    _, positions = NEAREST[path](packed, packed[:1], 700)
-    np.testing.assert_array_equal(positions[0], np.arange(700))
-
-
 @pytest.mark.parametrize("n_bits", [64, 65])
 def test_threads_and_chunks_do_not_change_the_answer(n_bits, monkeypatch):
     monkeypatch.setattr(chunks, "MIN_THREAD_WORK", 1)

@@ -128,22 +128,6 @@ def test_chunks_threads_and_first_codes(monkeypatch, few, n_jobs):
 
 
 @each("n_queries", [1, 40])
-@each("n_bits", [8, 64, 300])
-def test_equal_codes_come_in_the_order_of_positions(n_queries, n_bits):
-    bits = np.zeros((2000, n_bits), dtype=np.uint8)
-    bits[1::7, 0] = 1
-    queries = words_of(bits[:n_queries])
-    clusters = made(Clusters, words_of(bits), 8 * -(-n_bits // 8))
-    equal = np.flatnonzero(bits[:, 0] == 0)
-    for k in (1, 5, 1000):
-        distances, positions = nearest(clusters, queries[:1], k, 1)
-        assert_array_equal(positions[0], equal[:k])
-        assert_array_equal(distances[0], 0)
-    expected = brute_nearest(words_of(bits), clusters.n_planes, queries, 1900, 1)
-    assert_same(nearest(clusters, queries, 1900, 1), expected)
-
-
-@each("n_queries", [1, 40])
 def test_distances_that_no_byte_holds(n_queries):
     bits = np.random.default_rng(0).integers(0, 2, (700, 512), dtype=np.uint8)
     words, queries = words_of(bits), words_of(1 - bits[:n_queries])

@@ -177,13 +177,6 @@ def test_grids_are_below_what_they_stand_for(metric):
 
 
 @each("metric", METRICS)
-@each("share", [0.55, 0.95])
-def test_masks(metric, share):
-    rng, *case = make_case(4000, 9, 3)
-    assert_finds(*case, metric, 30, rng.random(4000) < share)
-
-
-@each("metric", METRICS)
 def test_codes_that_decode_to_zero(metric):
     """The cosine of zero is defined, and the length of a code is not divided by."""
     _, queries, codes, (codebook, _) = make_case(3000, 9, 2)
@@ -324,21 +317,6 @@ def test_fewer_live_codes_than_neighbours():
     found = np.sqrt(squares.astype(float)), found
     assert_same([it[:, :70] for it in found], [it[:, :70] for it in expected])
     assert (found[0][:, 70:] == np.inf).all()
-
-
-def test_what_was_made_is_for_these_codes_alone():
-    """Codes that come later are found, whatever was made before."""
-    _, queries, codes, decoder = make_case(700, 9, 2, 4)
-    index = AsymmetricNeighbors(5, packed=True).fit(codes[:600], decoder=decoder)
-    index.kneighbors(queries)
-    index.partial_fit(codes[600:]).remove([0, 650])
-    live = np.ones(700, dtype=bool)
-    live[[0, 650]] = False
-    scores = asymmetric_scores(queries, codes, decoder, packed=True)
-    scores = np.where(live, scores, np.float32(np.inf))
-    assert_same(index.kneighbors(queries), expected_nearest(scores, 5))
-    kept = expected_nearest(scores[:, live], 5)
-    assert_same(index.compact().kneighbors(queries), kept)
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -79,24 +79,6 @@ def test_half_precision_is_exact(n_bits, device, monkeypatch):
     assert_within(packed, queries, n_bits // 5, device, **small)
 
 
-@each("k", [1, 10, 300])
-@each("order", ["nearer", "further", "one group", "equal"])
-def test_codes_in_a_hard_order(order, k):
-    # Nearest codes last, first, side by side in the midst, and nothing but ties.
-    n, n_bits = 4000, 64
-    distances = {
-        "nearer": np.arange(n)[::-1] * n_bits // n,
-        "further": np.arange(n) * n_bits // n,
-        "one group": np.where(abs(np.arange(n) - 2000) < 15, 3, 40),
-        "equal": np.full(n, 5),
-    }[order]
-    packed = pack_bits(np.arange(n_bits) < distances[:, None])
-    queries = np.zeros((2, n_bits // 8), dtype=np.uint8)
-    for budget in (2**14, 2**20):
-        assert_nearest(packed, queries, k, budget=budget)
-        assert_within(packed, queries, 4, budget=budget)
-
-
 def test_blocks_of_codes_meet_all_chunks_of_queries(monkeypatch):
     # Queries in several parts, each in several chunks; codes in several blocks.
     packed, queries = make_codes(0, 600, 70), make_codes(1, 400, 70)

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
-from skhash.neighbors.store.blocks import LINE, Blocks
+from skhash.neighbors.store.blocks import LINE
 
 N, N_BYTES, N_FEATURES = 1700, 3, 5
 RNG = np.random.default_rng(0)
@@ -115,23 +115,6 @@ def test_what_is_left_of_removed_codes(kind, share):
     assert_holds(index.compact(), kind, places)
     fitted(kind, np.arange(1010, 1100), index)
     assert_holds(index, kind, np.append(places, np.arange(1010, 1100)))
-
-
-@each("width", [0, 1, 4])
-def test_bytes_stand_side_by_side(width):
-    levels = RNG.integers(0, 256, (N, width), dtype=np.uint8) if width else None
-    blocks = Blocks.of(CODES, levels)
-    for i in (0, 511, 512, 1023, N - 1):
-        assert_array_equal(blocks.array[i // 512, :N_BYTES, i % 512], CODES[i])
-        if width:
-            assert_array_equal(blocks.array[i // 512, N_BYTES:, i % 512], levels[i])
-    assert_array_equal(blocks.packed, CODES)
-    assert blocks.levels is None or np.array_equal(blocks.levels, levels)
-    some = RNG.permutation(N)[:1025]
-    for chosen in (some, np.isin(np.arange(N), some)):
-        order = some if chosen is some else np.sort(some)
-        assert_array_equal(blocks[chosen].packed, CODES[order])
-    assert len(blocks[some[:0]]) == 0
 
 
 @KINDS
