@@ -6,7 +6,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from cases import each
 from decoded import scores_of_decoded
@@ -289,15 +288,6 @@ class TestOtherMeasurements:
         for y in (None, np.arange(N)):  # no two rows share such labels
             assert audit(X, y).rows[0].mean_average_precision is None
 
-    def test_forms_of_labels(self, X):
-        labels = np.random.default_rng(1).integers(3, size=N)
-        expected, one_hot = measured(audit(X, labels)), np.eye(3, dtype=int)[labels]
-        words = [f"class {label}" for label in labels]
-        for y in (one_hot, sparse.csr_array(one_hot), words, pd.Series(words)):
-            assert measured(audit(X, y)) == expected
-        one_hot[:, 0] = 1
-        assert measured(audit(X, one_hot)) != expected
-
     def test_bytes(self, X):
         methods = ["lsh", "bytes"]
         rows = audit(X, n_bits=[8, 12, 16], methods=methods).rows
@@ -352,22 +342,6 @@ class TestInput:
         for rows in (data.queries, data.database, data.train):
             assert rows.dtype == np.float32 and not isinstance(rows, np.memmap)
 
-    def test_forms_of_vectors_agree(self, X, drawn):
-        X = np.where(X < 1, 0, X.astype(int)).astype(np.float32)
-        (expected,) = measured(audit(X))
-        forms = [X.tolist(), pd.DataFrame(X), np.asfortranarray(X)]
-        for form in (*forms, X.astype(np.float64), X.astype(np.uint8)):
-            assert measured(audit(form)) == [expected]
-        for form in (sparse.csr_array, sparse.csr_matrix, sparse.coo_array):
-            result, data = drawn(form(X))
-            assert sparse.issparse(data.database) and result.settings["sparse"]
-            # A value and an int32 index each.
-            n_bytes = round(8 * data.database.nnz / data.database.shape[0])
-            assert result.settings["float_bytes_per_vector"] == n_bytes
-            (found,) = measured(result)
-            assert found.pop("method") == expected["method"]
-            assert found == pytest.approx({name: expected[name] for name in found})
-
     @pytest.mark.parametrize(
         "options, message",
         [
@@ -419,17 +393,6 @@ class TestOptions:
         assert isinstance(seed, int) or method == "bytes"
         defaults = type(encoder)().get_params() | given
         assert params == {param: defaults[param] for param in params}
-
-    @pytest.mark.parametrize(
-        "option",
-        [
-            *({"n_neighbors": 3}, {"rerank": 30}, {"sample": 100}, {"n_queries": 10}),
-            *({"metric": "inner_product"}, {"random_state": 1}),
-        ],
-        ids=lambda option: next(iter(option)),
-    )
-    def test_an_option_changes_what_is_measured(self, X, option):
-        assert measured(audit(X, **option)) != measured(audit(X))
 
     def test_same_seed_same_result(self, X):
         seeds = 3, np.random.RandomState(3)
@@ -599,16 +562,6 @@ class TestRecommendation:
         assert {*map(id, rows)} == {id(first), *map(id, others)}
         memories = [memory for memory, _ in points_of(others)]
         assert memories == sorted(memories)
-
-    @each("n_rows", [999, 1000, 1001])
-    @each("once", [3997, 4000])
-    def test_a_codebook_is_counted_once(self, n_rows, once):
-        # 8 bytes and 4000 once, or 12 bytes: as much memory for 1000 vectors.
-        rows = [make_row("a", 32, 0.91, extra=4, codebook=once)]
-        result = recommend([*rows, make_row("a", 96, 0.95)], n_rows=n_rows)
-        pays = 4 * n_rows > once
-        assert result.recommended.search == ("asymmetric" if pays else "hamming")
-        assert ("1,000" in result.alternatives[0]) == (not pays)
 
     def test_the_reason_names_a_rival_and_a_doubt(self):
         rows = [make_row("a", 32, 0.92, error=0.02), make_row("b", 32, 0.95)]

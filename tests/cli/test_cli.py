@@ -16,7 +16,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from special_files import make_link
 
@@ -153,23 +152,6 @@ class TestArguments:
             default = defaults[name].default
             expected = list(default) if isinstance(default, tuple) else default
             assert value == expected, name
-
-    @each(
-        "words",
-        [
-            [],
-            ["audit", "--bits", "16,x"],
-            ["audit", "--n-neighbors", "many"],
-            ["audit", "--image-shape", "28"],
-            ["audit", "--metric", "hamming"],
-            ["encode", "encoder"],
-            ["audit", "a.npy", "b.npy"],
-        ],
-    )
-    def test_argparse_refuses(self, words):
-        with pytest.raises(SystemExit) as stopped:
-            main(words)
-        assert stopped.value.code == 2
 
 
 class TestAudit:

@@ -21,14 +21,6 @@ def test_npy(tmp_path, dtype, mmap):
     np.testing.assert_array_equal(read, X)
 
 
-@pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize(("suffix", "dtype"), [(".fvecs", "f4"), (".bvecs", "u1")])
-def test_vecs(tmp_path, write_vecs, suffix, dtype, mmap):
-    read = open_vectors(write_vecs(tmp_path / f"v{suffix}", X.astype(dtype)), mmap=mmap)
-    assert isinstance(read, np.memmap) == mmap
-    np.testing.assert_array_equal(read, X)
-
-
 @pytest.mark.parametrize(
     "arrays",
     [

@@ -170,14 +170,6 @@ def test_layers_follow_each_other(widths, monkeypatch):
     np.testing.assert_array_equal(mlp_forward(X, *layers, mean), found)
 
 
-@each("dtype", [bool, np.uint8, np.int64, *FLOATS])
-def test_numbers_of_any_type_are_rows(dtype):
-    X = np.random.default_rng(0).integers(0, 2, (9, 30)).astype(dtype)
-    layers = perceptron((30, 5))
-    exact = forward_in_float64(X.astype(np.float64), *layers, 0)
-    np.testing.assert_allclose(mlp_forward(X, *layers), exact, rtol=1e-4, atol=1e-4)
-
-
 ROWS, COEF, BIAS = np.ones((3, 4)), np.ones((4, 5), "f4"), np.ones(5, "f4")
 
 
