@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-
 DRAWING = """
 from hypothesis import given, settings, strategies as st
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from skhash import HammingNeighbors, ITQHash, SGHEncoder
-from skhash.distributed import ShardedNeighbors, _neighbors, encode_blocks
+from skhash.distributed import ShardedNeighbors, encode_blocks
 from skhash.distributed._encode import _light
 
 dask = pytest.importorskip("dask", reason="pip install 'scikit-hash[dask]'")
@@ -214,28 +214,14 @@ def assert_answers(index, codes, queries):
         assert_array_equal(np.concatenate(found), np.concatenate(wanted))
 
 
-@pytest.mark.parametrize(
-    "where", ["encoding", pytest.param("indexing", marks=pytest.mark.long)]
-)
-def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
+def test_a_worker_that_dies_over_a_block(client, tmp_path):
     X, _ = load_digits(return_X_y=True)
     encoder = ITQHash(12, random_state=0).fit(X)
-    expected = encoder.transform_packed(X)
-    blocks = da.from_array(X if where == "encoding" else expected, chunks=(300, -1))
+    expected, blocks = encoder.transform_packed(X), da.from_array(X, chunks=(300, -1))
     blocks = blocks.map_blocks(dying_once(np.asarray, tmp_path), meta=blocks._meta)
-    if where == "encoding":
-        blocks = encode_blocks(encoder, blocks)
-        assert_array_equal(blocks.compute(), expected)
+    blocks = encode_blocks(encoder, blocks)
+    assert_array_equal(blocks.compute(), expected)
     assert_answers(ShardedNeighbors(7).fit(blocks), expected, expected[:9])
-    assert (tmp_path / "died").exists()
-
-
-@pytest.mark.long
-def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monkeypatch):
-    index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
-    dying = dying_once(_neighbors._merge, tmp_path)
-    monkeypatch.setattr(_neighbors, "_merge", dying)
-    assert_answers(index, codes, queries)
     assert (tmp_path / "died").exists()
 
 
@@ -247,24 +233,4 @@ def test_a_dead_worker_loses_nothing(client, codes, queries, tmp_path):
     pids = client.run(os.getpid)
     dead = next(address for one in holders.values() for address in one)
     os.kill(pids[dead], getattr(signal, "SIGKILL", signal.SIGTERM))
-    assert_answers(index, codes, queries)
-
-
-@pytest.mark.long
-def test_a_straggler_delays_and_changes_nothing(client, codes, queries, monkeypatch):
-    """The first block answers when all others have."""
-    blocks = np.split(codes, [100, 200])
-    index = ShardedNeighbors(7).fit(blocks)
-    search = _neighbors._nearest
-
-    def last(shard, start, X, k):
-        from distributed import Event
-
-        for other in (100, 200) if start == 0 else ():
-            assert Event(f"answered {other}").wait("60s")
-        found = search(shard, start, X, k)
-        Event(f"answered {start}").set()
-        return found
-
-    monkeypatch.setattr(_neighbors, "_nearest", last)
     assert_answers(index, codes, queries)

@@ -64,29 +64,6 @@ def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, metric):
         index.remove([3]).kneighbors(data.vectors, exclude_self=True)
 
 
-def test_nothing_is_near_where_all_are_removed(data):
-    index = data.index().remove(np.arange(N))
-    for one in (index, index.compact()):
-        for balls in one.radius_neighbors(data.queries, 99.0):
-            assert [len(ball) for ball in balls] == [0] * len(data.queries)
-
-
-def test_neither_threads_nor_chunks_change_the_answer(data, monkeypatch):
-    index = data.index(n_jobs=1)
-    expected = index.kneighbors(data.queries)
-    own = index.kneighbors(data.vectors, 3, exclude_self=True)
-    by_chunks = _asymmetric.row_chunks
-
-    def small_chunks(n, size):
-        return by_chunks(n, size, 999)
-
-    monkeypatch.setattr(_asymmetric, "row_chunks", small_chunks)
-    index.set_params(n_jobs=3)
-    np.testing.assert_array_equal(index.kneighbors(data.queries), expected)
-    again = index.kneighbors(data.vectors, 3, exclude_self=True)
-    np.testing.assert_array_equal(again, own)
-
-
 def test_what_is_missing_or_does_not_fit_is_refused(data):
     index = data.index()
     with pytest.raises(ValueError, match="'cosine', .*='euclidean'; set it back"):

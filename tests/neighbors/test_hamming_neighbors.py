@@ -283,14 +283,3 @@ def test_numbers_of_few_bits(bits, queries):
     assert index.transform(queries[:1]).nnz == 128
     found = index.radius_neighbors(queries, return_distance=False)
     assert all(len(one) == len(bits) for one in found)
-
-
-@each("algorithm", ["auto", "brute", "multi_index", "pruned"])
-def test_an_index_without_codes_finds_none_near(algorithm):
-    """Neither of others, nor of the index itself."""
-    bits = np.random.default_rng(0).integers(0, 2, (20, 9), dtype=np.uint8)
-    index = HammingNeighbors(algorithm=algorithm).fit(bits).remove(np.arange(20))
-    for queries in (bits, bits[:2], None):
-        for found in index.compact().radius_neighbors(queries, 3):
-            assert [len(ball) for ball in found] == [0] * len(found)
-            assert len(found) == (0 if queries is None else len(queries))

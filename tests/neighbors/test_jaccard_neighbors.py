@@ -1,7 +1,6 @@
 """`JaccardNeighbors` against fractions of Python's integers, and scikit-learn."""
 
 import copy
-import pickle
 import tracemalloc
 from fractions import Fraction
 
@@ -14,7 +13,6 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.estimator_checks import check_estimator
 
 import skhash
 from skhash.codes import pack_bits
@@ -150,33 +148,9 @@ def test_distances_and_graphs_are_those_of_scikit_learn():
         assert graph.nnz == other.nnz
 
 
-class ThresholdingNeighbors(JaccardNeighbors):
-    """Takes floats, so that scikit-learn's checks reach past the refusal of them."""
-
-    def _pack(self, codes):
-        return pack_bits(codes > 0)
-
-
-def test_scikit_learn_checks():
-    check_estimator(ThresholdingNeighbors(), on_skip=None)
-
-
 @pytest.fixture
 def codes():
     return make_codes(3, 1300, 70, 0.4)
-
-
-def test_an_index_without_codes(codes, tmp_path):
-    index = JaccardNeighbors(3).fit(codes[:9]).remove(np.arange(9)).compact()
-    index.save(tmp_path)
-    loaded = [JaccardNeighbors.load(tmp_path, mmap=mmap) for mmap in (True, False)]
-    for empty in (index, pickle.loads(pickle.dumps(index)), *loaded):
-        found = empty.radius_neighbors(codes[:5], return_distance=False)
-        assert [len(positions) for positions in found] == [0] * 5
-        with pytest.raises(ValueError, match="there are only 0"):
-            empty.kneighbors(codes[:5])
-        empty.partial_fit(codes)
-        assert_found(empty.kneighbors(codes[:5]), expected(codes[:5], codes, 3))
 
 
 @each("sizes", [[1] * 40, [500, 3, 9, 700], [1, 1000, 1, 1]])

@@ -88,30 +88,6 @@ def test_a_row_and_an_output_are_the_same_alone(dtype):
         np.testing.assert_array_equal(part, all_[:, some])
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_it_does_not_matter_how_rows_lie(dtype, tmp_path):
-    X, weights, intercept, mean = problem((70, 100, 20), dtype)
-    expected = affine(X, weights, intercept, mean)
-    np.save(tmp_path / "rows.npy", X)
-    shifted = np.empty(X.nbytes + 1, np.uint8)[1:].view(dtype).reshape(X.shape)
-    shifted[:] = X
-    wide = np.repeat(X, 2, axis=1)
-    frozen = X.copy()
-    frozen.flags.writeable = False
-    for rows in (
-        np.load(tmp_path / "rows.npy", mmap_mode="r"),
-        shifted,
-        np.asfortranarray(X),
-        wide[:, ::2],
-        np.hstack([X, X])[:, 100:],
-        X[::-1][::-1],
-        frozen,
-    ):
-        np.testing.assert_array_equal(affine(rows, weights, intercept, mean), expected)
-    for layout in (np.asfortranarray(weights), np.repeat(weights, 2, axis=1)[:, ::2]):
-        np.testing.assert_array_equal(affine(X, layout, intercept, mean), expected)
-
-
 @each("relu", [False, True])
 @each("value", [np.nan, np.inf, -np.inf])
 @each("dtype", FLOATS)

@@ -311,21 +311,6 @@ def test_error_is_that_of_transform(digits, n_rows):
     assert quantizer.error_ == pytest.approx(errors[drawn].mean())
 
 
-@pytest.mark.parametrize("n_parts", [1, 2])
-def test_devices_find_the_codes_of_the_cpu(n_parts, device, digits, monkeypatch):
-    use_blocks(monkeypatch, 8, n_parts)
-    options, X = {"n_alternations": 1, "beam_width": 4}, digits[:600]
-    on_cpu = AdditiveQuantizer(4, **options).fit(X)
-    there = AdditiveQuantizer(4, **options, device=device).fit(X)
-    errors = (q.reconstruction_error(X).mean() for q in (there, on_cpu))
-    np.testing.assert_allclose(*errors, rtol=0.05)
-    codes = [on_cpu.transform(X), on_cpu.set_params(device=device).transform(X)]
-    # Entries that few rows have are equal, and codes with them tie but for rounding.
-    assert (codes[0] == codes[1]).all(axis=1).mean() > 0.9
-    errors = (on_cpu.reconstruction_error(X, values).mean() for values in codes)
-    np.testing.assert_allclose(*errors, rtol=1e-3)
-
-
 def test_a_device_that_is_not_there(digits):
     with pytest.raises(ValueError, match="device='nowhere'"):
         AdditiveQuantizer(device="nowhere").fit(digits)

@@ -150,36 +150,6 @@ def test_equal_codes_among_those_that_no_byte_tells_apart(k, n_queries):
     assert_same(nearest(made(Clusters, words, 512), queries, k, 1), expected)
 
 
-@each("n_bits", [64, 584])
-def test_blocks_are_rings_of_clusters(n_bits):
-    words = words_of(clustered(9000, n_bits, noise=0.2 if n_bits == 64 else 0.5))
-    clusters = made(Clusters, words, n_bits)
-    index, rings = clusters.index, clusters.rings
-    assert_array_equal(np.sort(index.positions), np.arange(9000))
-    assert_array_equal(np.diff(index.clusters), np.bincount(rings.owners))
-    sizes = np.diff(index.starts)
-    assert sizes.max() == 128 and sizes.min() > 0
-    centers = pruned.Centers(words).codes
-    shortest = np.bitwise_count(words[:, None, :] ^ centers[None]).sum(axis=2)
-    # Some are farther from all centers than a byte tells.
-    assert (shortest.min(axis=1) > 255).any() == (n_bits > 255)
-    for block, (start, stop) in enumerate(pairwise(index.starts)):
-        owner, positions = rings.owners[block], index.positions[start:stop]
-        away = shortest[positions, owner].astype(int)
-        # The nearest center, the first of several, as far as bytes tell.
-        assert_array_equal(np.minimum(shortest[positions], 255).argmin(axis=1), owner)
-        assert (np.diff(away) <= 0).all()
-        assert (np.diff(positions)[np.diff(away) == 0] > 0).all()
-        assert rings.tops[block] == min(away[0], 255)
-        assert index.lowest[block] == positions.min()
-        farthest = positions[away == away[0]].min()
-        assert rings.places[block] == farthest * 256 // 9000
-        if block and rings.owners[block - 1] == owner:
-            outer = index.positions[start - 1]
-            assert shortest[outer, owner] >= away[0]
-            assert sizes[block - 1] == 128
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.06, 0.5])
 @pytest.mark.parametrize("n_bits", [13, 64, 300])
 def test_many_centers_stand_in_groups(monkeypatch, n_bits, noise):
