@@ -45,45 +45,42 @@ def blocks_of(codes, kind, folder):
     return list(map(str, paths)) if kind == "strings" else paths
 
 
+def assert_same(found, wanted):
+    """Distances and positions are equal, each with its type and number of rows."""
+    for one, other in zip(found, wanted, strict=True):
+        assert len(one) == len(other) and one[0].dtype == other[0].dtype
+        assert_array_equal(np.concatenate(one), np.concatenate(other))
+
+
+def assert_answers(sharded, codes, queries, k=7, radius=2):
+    """Those of one machine, of the nearest, of some of them and of all in a ball."""
+    single = HammingNeighbors(7, packed=True).fit(codes)
+    for method, arguments, options in (
+        ("kneighbors", (queries, k), {}),
+        ("kneighbors", (queries, 400), {"radius": radius}),
+        ("radius_neighbors", (queries, radius), {}),
+    ):
+        found, wanted = (
+            getattr(one, method)(*arguments, **options) for one in (sharded, single)
+        )
+        assert_same(found, wanted)
+
+
 @pytest.mark.parametrize("kind", ["arrays", "dask", "paths", "strings"])
 def test_equals_one_machine(codes, queries, kind, tmp_path):
     sharded = ShardedNeighbors(7).fit(blocks_of(codes, kind, tmp_path))
-    single = HammingNeighbors(7, packed=True).fit(codes)
-    for k in (1, 7, 300):
-        for found, expected in zip(
-            sharded.kneighbors(queries, k), single.kneighbors(queries, k), strict=True
-        ):
-            assert_array_equal(found, expected)
-            assert found.dtype == expected.dtype
-    for radius in (0, 2, 16):
-        for found, expected in zip(
-            sharded.kneighbors(queries, 400, radius=radius),
-            single.kneighbors(queries, 400, radius=radius),
-            strict=True,
-        ):
-            assert_array_equal(np.concatenate(found), np.concatenate(expected))
-        for found, expected in zip(
-            sharded.radius_neighbors(queries, radius),
-            single.radius_neighbors(queries, radius),
-            strict=True,
-        ):
-            for row, expected_row in zip(found, expected, strict=True):
-                assert_array_equal(row, expected_row)
-                assert row.dtype == expected_row.dtype
+    for k, radius in ((1, 0), (7, 2), (300, 16)):
+        assert_answers(sharded, codes, queries, k, radius)
 
 
 def test_defaults_and_bits(codes, queries):
     bits, query_bits = (np.unpackbits(a, axis=1) for a in (codes, queries))
-    sharded = ShardedNeighbors(3, radius=1, packed=False, n_jobs=2)
-    sharded = clone(sharded).fit([bits[:100], bits[100:]])
+    sharded = clone(ShardedNeighbors(3, radius=1, packed=False, n_jobs=2))
+    sharded.fit([bits[:100], bits[100:]])
     single = HammingNeighbors(3, radius=1).fit(bits)
-    assert_array_equal(
-        sharded.kneighbors(query_bits, return_distance=False),
-        single.kneighbors(query_bits, return_distance=False),
-    )
-    balls = sharded.radius_neighbors(query_bits, return_distance=False)
-    expected = single.radius_neighbors(query_bits, return_distance=False)
-    assert_array_equal(np.concatenate(balls), np.concatenate(expected))
+    for method in ("kneighbors", "radius_neighbors"):
+        found, wanted = (getattr(one, method)(query_bits) for one in (sharded, single))
+        assert_same(found, wanted)
 
 
 def test_errors(codes, queries):
@@ -199,19 +196,6 @@ def dying_once(function, folder):
         os.abort()
 
     return call
-
-
-def assert_answers(index, codes, queries):
-    """Those of one machine, of the nearest and of all within a radius."""
-    single = HammingNeighbors(7, packed=True).fit(codes)
-    for found, wanted in zip(
-        index.kneighbors(queries), single.kneighbors(queries), strict=True
-    ):
-        assert_array_equal(found, wanted)
-    for found, wanted in zip(
-        index.radius_neighbors(queries), single.radius_neighbors(queries), strict=True
-    ):
-        assert_array_equal(np.concatenate(found), np.concatenate(wanted))
 
 
 def test_a_worker_that_dies_over_a_block(client, tmp_path):

@@ -4,23 +4,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searches import brute_nearest, brute_within, nearest, within
+from searches import brute_nearest, brute_within, nearest
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors.kernels import brute as kernels
 from skhash.neighbors.kernels.bitslice import LANES
 from skhash.neighbors.search import brute, chunks
-from skhash.neighbors.search._torch import DeviceSearch
 
 WIDTHS = (1, 7, 8, 9, 24, 63, 64, 65, 100, 128, 200, 256, 300, 512, 520)
 # Few queries take another way than many.
 FEW = kernels.FEW_QUERIES
 N_QUERIES = st.one_of(st.integers(1, FEW - 1), st.integers(FEW, 3 * FEW))
-CPU = torch.device("cpu")
 
 
 def reference_nearest(packed, queries, k):
@@ -73,17 +70,8 @@ def masked_within(packed, queries, radius, n_jobs=1):
     return distances, [np.cumsum(live)[found] - live[found] for found in positions]
 
 
-def torch_nearest(packed, queries, k):
-    # A budget of a few codes a block, so that results of blocks are merged.
-    return nearest(DeviceSearch(packed, CPU, budget=2**16), queries, k)
-
-
-def torch_within(packed, queries, radius):
-    return within(DeviceSearch(packed, CPU, budget=2**16), queries, radius)
-
-
-NEAREST = {"numba": numba_nearest, "mask": masked_nearest, "torch": torch_nearest}
-WITHIN = {"numba": numba_within, "mask": masked_within, "torch": torch_within}
+NEAREST = {"numba": numba_nearest, "mask": masked_nearest}
+WITHIN = {"numba": numba_within, "mask": masked_within}
 
 
 def make_codes(seed, n, n_bits, density):
