@@ -1,6 +1,5 @@
 """`HashedNeighbors` against its parts, put together by hand."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -360,34 +359,6 @@ def test_a_copy_of_the_vectors_is_kept(data):
 def file(data, tmp_path):
     np.save(tmp_path / "vectors.npy", data.database)
     return tmp_path / "vectors.npy"
-
-
-def test_a_file_of_vectors_is_used_where_it_lies(data, file, tmp_path):
-    by_copy = by_vectors(50, metric="cosine")
-    by_file = clone(by_copy).set_params(vectors=file).fit(data.database)
-    expected = by_copy.fit(data.database).kneighbors(data.query)
-
-    def check(search):
-        scores, positions = search.kneighbors(data.query)
-        np.testing.assert_array_equal(positions, expected[1])
-        np.testing.assert_allclose(scores, expected[0], rtol=1e-3, atol=1e-6)
-
-    check(by_file)
-    # Less than with the vectors, by nearly their bytes.
-    without = len(pickle.dumps(by_copy)) - 0.8 * data.database.nbytes
-    pickled = pickle.dumps(by_file)
-    assert len(pickled) < without
-    check(pickle.loads(pickled))
-    folder = tmp_path / "index"
-    by_file.save(folder)
-    (saved,) = folder.iterdir()
-    assert saved.stat().st_size < without
-    for options in ({}, {"mmap": True}):
-        check(HashedNeighbors.load(folder, **options))
-    by_file.partial_fit(data.database[:3]).save(folder)
-    assert saved.stat().st_size > without  # no longer those of the file
-    by_file.remove([400, 401, 402])
-    check(by_file)
 
 
 def test_another_file_of_vectors_is_refused(data, file, tmp_path):

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from cases import each
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from searches import assert_same
 from sklearn.cluster import DBSCAN
 
@@ -36,24 +34,6 @@ def expected_groups(codes, radius):
     distances = hamming_distances(pack_bits(codes), pack_bits(codes))
     dbscan = DBSCAN(eps=radius + 0.5, min_samples=1, metric="precomputed")
     return dbscan.fit(distances).labels_  # numbered by first appearance, too
-
-
-problems = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 2**32 - 1),
-        "n": st.one_of(st.integers(1, 30), st.sampled_from((255, 257, 600))),
-        "n_bits": st.sampled_from((1, 7, 24, 64, 100)),
-        "n_centres": st.sampled_from((1, 3, 40)),
-    }
-)
-
-
-@settings(max_examples=40)
-@given(problem=problems, radius=st.sampled_from((0, 1, 3, 9, 200)))
-def test_pairs_and_groups(problem, radius):
-    codes = make_codes(**problem)
-    found = *radius_pairs(codes, radius, n_jobs=1), duplicate_groups(codes, radius)
-    assert_same(found, (*expected_pairs(codes, radius), expected_groups(codes, radius)))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -514,9 +515,32 @@ class LiveFingerprints(LiveIndex):
 MACHINES = LiveIndex, LiveVectors, LiveSearch, LiveFingerprints
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_lives(machine):
+    """Every change once, in some order, with questions after each."""
+    for seed in range(16):
+        rng, held = np.random.default_rng(seed), machine()
+        with held.stack:
+            held.fit(rng, one_of(rng, 5, 40, 600), one_of(rng, 3, 13, 64, 100))
+            changes = [
+                partial(held.add, rng, 40),
+                partial(held.replace, rng, 40),
+                partial(held.remove, rng, one_of(rng, 0.0, 0.3, 1.0)),
+                held.compact,
+                partial(held.move, rng),
+                partial(held.refuse, rng),
+                partial(held.score, rng),
+            ]
+            for place in rng.permutation(len(changes)):
+                changes[place]()
+                held.holds_what_it_should()
+                held.ask(rng, 1)
+
+
 TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints = (
     one.TestCase for one in MACHINES
 )
 for case in (TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints):
-    case.settings = settings(max_examples=20, stateful_step_count=12)
+    case.pytestmark = [pytest.mark.long]
+    case.settings = settings(max_examples=8, stateful_step_count=12)
 del case
