@@ -136,18 +136,6 @@ def test_the_nearest_codes_are_reranked(data, encoder, metric):
         search.kneighbors(data.query, 31)
 
 
-def test_no_option_changes_the_codes(data):
-    """Neither how many are re-ranked nor the index."""
-    plain = HashedNeighbors(ENCODER).fit(data.database).index_.packed_codes_
-    for search in (
-        by_vectors(20),
-        HashedNeighbors(ENCODER, index=AsymmetricNeighbors(search_fraction=0.5)),
-        by_vectors(20, index=AsymmetricNeighbors()),
-    ):
-        found = search.fit(data.database).index_.packed_codes_
-        np.testing.assert_array_equal(found, plain)
-
-
 @each(
     "params, message",
     [

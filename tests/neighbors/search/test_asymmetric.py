@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from cases import each
 from decoded import scores_of_decoded
-from scipy import sparse
 from sklearn.datasets import load_digits
 
 from skhash import SGHEncoder
@@ -91,16 +90,6 @@ def test_neither_threads_nor_chunks_nor_company_change_a_score(metric, monkeypat
     monkeypatch.setattr(asymmetric, "CHUNK_BYTES", 2000)
     scores = asymmetric_scores(queries, bits, decoder, metric=metric, n_jobs=3)
     np.testing.assert_array_equal(scores, expected)
-
-
-@each("metric", METRICS)
-def test_sparse_queries(metric):
-    queries, bits, decoder = make_data(20)
-    queries[np.abs(queries) < 1] = 0
-    np.testing.assert_array_equal(
-        asymmetric_scores(sparse.csr_array(queries), bits, decoder, metric=metric),
-        asymmetric_scores(queries, bits, decoder, metric=metric),
-    )
 
 
 @each("metric", METRICS)
