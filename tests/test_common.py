@@ -99,12 +99,6 @@ CONTRACT_SETTINGS = {
             "optimizer": "storm",
             "dropout": 0.2,
             "batch_size": 50,
-        },
-        {
-            "n_bits": 9,
-            "max_epochs": 1,
-            "hidden_layer_sizes": (),
-            "loss": DualHashLoss("wcr", warmup_epochs=0),
             "normalize": True,
             "balanced": False,
             "validation_fraction": 0.2,
@@ -119,10 +113,11 @@ CONTRACT_SETTINGS = {
     "NeighborHash": [
         {"n_bits": 9, "max_epochs": 1},
         {"n_bits": 19, "max_epochs": 2, "hidden_layer_sizes": (5,), "batch_size": 40},
-        {"n_bits": 9, "max_epochs": 1, "gradient": "st", "normalize": True},
         {
             "n_bits": 9,
             "max_epochs": 1,
+            "gradient": "st",
+            "normalize": True,
             "hidden_layer_sizes": (7, 5),
             "nested": False,
             "validation_fraction": 0.2,
@@ -138,10 +133,14 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9, "max_epochs": 1},
         {"n_bits": 19, "max_epochs": 1, "gradient": "exact", "coding": "pm1"},
         {"n_bits": 9, "max_epochs": 2, "init": "random", "validation_fraction": 0.2},
-        {"n_bits": 9, "max_epochs": 1, "init": "pca", "normalize": True},
-        {"n_bits": 9, "max_epochs": 1, "init": "pca", "scale": "latent"},
         {"n_bits": 9, "max_epochs": 1, "scale": "latent", "averaging": "mean"},
-        {"n_bits": 9, "max_epochs": 1, "init": "pca", "pairs": "neighbors"},
+        {
+            "n_bits": 9,
+            "max_epochs": 1,
+            "init": "pca",
+            "pairs": "neighbors",
+            "normalize": True,
+        },
     ],
     "ScalableGraphHash": [
         {"n_bits": 9, "n_anchors": 30},
