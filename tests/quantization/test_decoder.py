@@ -23,7 +23,7 @@ all_block_bits = pytest.mark.parametrize("block_bits", [1, 4, 8])
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_digits(return_X_y=True)[0][:900]
+    return load_digits(return_X_y=True)[0][:600]
 
 
 @pytest.fixture(scope="module")
@@ -197,13 +197,13 @@ def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeyp
 
 @pytest.mark.parametrize("block_bits", [1, 8])
 def test_fit_takes_a_sample_of_many_rows(digits, bits, block_bits):
-    decoder = LinearDecoder(block_bits=block_bits, max_train_samples=500)
+    decoder = LinearDecoder(block_bits=block_bits, max_train_samples=300)
     sampled = clone(decoder).fit(digits, bits)
     again = clone(decoder).fit(digits, bits)
     np.testing.assert_array_equal(sampled.codebook_, again.codebook_)
     whole = clone(decoder).set_params(max_train_samples=None).fit(digits, bits)
     assert (sampled.codebook_ != whole.codebook_).any()
-    same = clone(decoder).set_params(max_train_samples=900).fit(digits, bits)
+    same = clone(decoder).set_params(max_train_samples=600).fit(digits, bits)
     np.testing.assert_array_equal(same.codebook_, whole.codebook_)
 
 
