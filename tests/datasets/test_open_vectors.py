@@ -3,7 +3,6 @@ import sys
 import numpy as np
 import pytest
 from cases import each
-from scipy import sparse
 
 from skhash.datasets import open_vectors
 
@@ -34,11 +33,6 @@ def test_npy(tmp_path, dtype, mmap):
 def test_npz(tmp_path, arrays):
     np.savez(tmp_path / "v.npz", **arrays)
     np.testing.assert_array_equal(open_vectors(tmp_path / "v.npz"), X)
-
-
-def test_sparse_npz(tmp_path):
-    sparse.save_npz(tmp_path / "v.npz", sparse.csr_array(X))
-    np.testing.assert_array_equal(open_vectors(tmp_path / "v.npz").toarray(), X)
 
 
 @pytest.mark.parametrize("header", ["", "a,b,c,d\n", '"0","x 1",c,d\n', "\ufeff"])

@@ -125,15 +125,6 @@ def test_many_neighbors_of_more_blocks(n_equal):
     assert_found(found, expected([query], codes, 200, allowed=allowed))
 
 
-@each("radius, found", [(0.3, [0, 1]), (0.1 + 0.2, [0, 1]), (0.29999, [0]), (0, [0])])
-def test_a_radius_finds_the_distances_that_are_returned(radius, found):
-    """3/10 is returned as 0.3, and found within it."""
-    codes = np.tri(11, 10, -1, dtype=np.uint8)[[10, 7, 6]]
-    assert_array_equal(
-        JaccardNeighbors().fit(codes).radius_neighbors(codes[:1], radius)[1][0], found
-    )
-
-
 def test_distances_and_graphs_are_those_of_scikit_learn():
     codes = make_codes(1, 400, 90, 0.4)
     index = JaccardNeighbors(6, radius=0.45).fit(codes)

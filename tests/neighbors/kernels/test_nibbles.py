@@ -5,8 +5,13 @@ from cases import each
 from compiled import call
 from numpy.testing import assert_array_equal
 
-from skhash.neighbors.kernels import nibbles
+from skhash.neighbors.kernels import bits, nibbles
 from skhash.neighbors.search import pruned
+
+
+def bits_of(*halves):
+    words = np.array(halves, dtype=np.uint64)
+    return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
 
 
 @each("shuffle", {False, nibbles.has_shuffle()})
@@ -33,3 +38,20 @@ def test_near(shuffle, n_words):
                 assert_array_equal(out[2], own)
                 assert (out[[0, 1, 3]] == 7).all()
     assert distances.max() == 64 * n_words
+
+
+def test_comparisons_of_bytes():
+    rng = np.random.default_rng(0)
+    values, reach, places = rng.integers(0, 256, (3, 3, 128), dtype=np.uint8)
+    for most in (0, 100, 255):
+        halves = (call(bits.at_most, values, half, np.uint8(most)) for half in (2, 3))
+        assert_array_equal(bits_of(*halves), values[1] <= most)
+    for more, place in ((0, 0), (60, 100), (60, 255), (255, 100)):
+        least = np.uint8(more), np.uint8(place)
+        halves = (
+            call(nibbles.in_reach, values, 2 + half, reach, places, 4 + half, *least)
+            for half in (0, 1)
+        )
+        last = np.minimum(reach[2].astype(int) + more, 255)
+        sooner = np.minimum(values[1] + (place > places[2]).astype(int), 255)
+        assert_array_equal(bits_of(*halves), sooner <= last)
