@@ -87,44 +87,35 @@ def test_a_wrong_bit_is_found_in_every_chunk(monkeypatch):
 
 
 @each("shape", [(), (5,), (2, 3, 4), (5, 0)])
-def test_bits_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=re.escape(f"shape {shape}")):
-        check_bits(np.zeros(shape))
+def test_codes_of_another_shape_are_refused(shape):
+    for check in (check_bits, check_packed):
+        with pytest.raises(ValueError, match=re.escape(f"{shape}")):
+            check(np.zeros(shape, dtype=np.uint8))
 
 
-@each("dtype", ["U1", "complex64", "object", "M8[s]"])
-def test_bits_of_another_dtype_are_refused(dtype):
-    with pytest.raises(ValueError, match="Codes must be numbers 0 and 1, got dtype"):
-        check_bits(np.zeros((2, 2)).astype(int).astype(dtype))
-
-
-@each("dtype", [bool, np.int8, np.int64, np.float32, object])
-def test_packed_codes_of_another_dtype_are_refused(dtype):
-    with pytest.raises(ValueError, match=f"uint8, got {np.dtype(dtype)}"):
-        check_packed(np.zeros((2, 2), dtype=dtype))
+def test_codes_of_another_dtype_are_refused():
+    codes = np.zeros((2, 8), dtype=int)
+    for dtype in ("U1", "complex64", "object", "M8[s]"):
+        with pytest.raises(ValueError, match="numbers 0 and 1, got dtype"):
+            check_bits(codes.astype(dtype))
+    for dtype in ("bool", "int8", "float32", "object"):
+        with pytest.raises(ValueError, match=f"uint8, got {dtype}"):
+            check_packed(codes.astype(dtype))
 
 
 def test_the_way_out_for_packed_words_is_one():
-    packed = np.random.default_rng(0).integers(0, 256, (3, 16), dtype=np.uint8)
-    words = packed.view(np.uint64)
+    words = np.zeros((3, 2), dtype=np.uint64)
     with pytest.raises(ValueError, match=r"codes\.view\(np\.uint8\)"):
         check_packed(words)
-    assert (check_packed(words.view(np.uint8)) == packed).all()
+    check_packed(words.view(np.uint8))
 
 
-@each("shape", [(), (5,), (2, 3, 4), (5, 0)])
-def test_packed_codes_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=re.escape(f"got {shape}")):
-        check_packed(np.zeros(shape, dtype=np.uint8))
-
-
-@pytest.mark.parametrize(("n_bits", "n_bytes"), [(8, 2), (9, 1), (0, 1), (64, 7)])
+@each("n_bits, n_bytes", [(8, 2), (9, 1), (0, 1), (64, 7)])
 def test_packed_codes_of_another_width_are_refused(n_bits, n_bytes):
     packed = np.zeros((3, n_bytes), dtype=np.uint8)
     message = f"{n_bits} bits need {packed_width(n_bits)} bytes, got {n_bytes}"
-    for function in (check_packed, unpack_bits):
-        with pytest.raises(ValueError, match=message):
-            function(packed, n_bits)
+    with pytest.raises(ValueError, match=message):
+        unpack_bits(packed, n_bits)
 
 
 @each("n_bits", [1, 5, 7, 9, 15])
