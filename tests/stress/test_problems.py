@@ -86,7 +86,8 @@ def run_together(*functions):
             future.result()
 
 
-@settings(max_examples=3)
+@pytest.mark.long
+@settings(max_examples=8)
 @given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)
 def test_threads_search_beside_a_writer(rng, n, n_bits, n_steps):
     """Each answer is that of a state that was there meanwhile."""

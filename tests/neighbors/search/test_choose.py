@@ -66,6 +66,40 @@ def asked_by(asked, ask, *task, **options):
     return [*asked]
 
 
+def answers_of(index, queries):
+    """Yield answers with masks too, after removals, and after others were added."""
+    mask = np.random.default_rng(3).random(N) < 0.8
+    for change in (
+        lambda: index,
+        lambda: index.remove(np.arange(0, N, 7)),
+        lambda: index.partial_fit(queries).compact(),
+    ):
+        change()
+        mask = np.resize(mask, index.n_samples_fit_)
+        for k in (1, 5, 5, 700, 700):
+            yield from (index.kneighbors(some, k) for some in (queries, queries[:2]))
+        for options in ({"mask": mask}, {"ids": np.arange(9)}):
+            yield index.kneighbors(queries, 4, **options)
+        for radius in (2, 2, 40, 255, 10**30):
+            for some in (queries, queries[:2]):
+                yield index.radius_neighbors(some, radius)
+    yield index.kneighbors(n_neighbors=3)
+
+
+@pytest.mark.parametrize("n_bits", [64, 600])
+def test_answers_are_those_of_brute_force(costs, asked, n_bits):
+    costs(tables=1.0, clusters=0.0)
+    codes, queries = clustered(N, n_bits), clustered(N_QUERIES, n_bits, seed=1)
+    brute = HammingNeighbors(algorithm="brute").fit(codes)
+    expected = [*answers_of(brute, queries)]
+    for algorithm in {"auto", *ALGORITHMS} - {"brute"}:
+        asked.clear()
+        index = HammingNeighbors(algorithm=algorithm).fit(codes)
+        for found, own in zip(answers_of(index, queries), expected, strict=True):
+            assert_same(found, own)
+        assert ("multi_index" if algorithm == "auto" else algorithm) in asked
+
+
 def test_few_codes_are_compared():
     index = HammingNeighbors(radius=1).fit(clustered(N, 64)).prepare(10**9, radius=1)
     index.radius_neighbors(clustered(10, 64))

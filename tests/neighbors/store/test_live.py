@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -191,3 +192,28 @@ def test_replacements_that_are_refused_change_nothing(message):
     assert pickle.dumps(index) == before
     with pytest.raises(ValueError, match="replace finds codes by their ids"):
         HammingNeighbors(1).fit(BITS[:9]).replace(BITS[:1], ids=[3])
+
+
+def test_threads_see_a_code_before_or_after_it_is_replaced():
+    """All codes are replaced at once, by others that are equal: never do some lack."""
+    size, n_steps = 40, 60
+    names = np.arange(size)
+    index = HammingNeighbors(size, n_jobs=1).fit(BITS[[0] * size], ids=names)
+
+    def write():
+        for step in range(1, n_steps):
+            index.replace(BITS[[step] * size], ids=names[::-1])
+            if step % 3 == 0:
+                index.compact()
+
+    def read(writing):
+        while not writing.done():
+            distances, ids = index.kneighbors(BITS[:1], return_ids=True)
+            assert len(np.unique(distances)) == 1
+            assert sorted(ids[0]) == names.tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        writing = pool.submit(write)
+        for reading in [pool.submit(read, writing) for _ in range(3)]:
+            reading.result()
+        writing.result()
