@@ -215,10 +215,6 @@ def test_arrays_that_are_given_pass_one_door():
     assert not wrong, listed(wrong)
 
 
-def test_no_star_imports():
-    assert not [found for found in IMPORTS if found.name == "*"]
-
-
 # Size
 
 

@@ -50,7 +50,6 @@ SMALL = {
         {"encoder": encoder, "n_neighbors": 2, **params}
         for encoder, params in (
             (skhash.linear.RandomHyperplaneHash(8, random_state=0), {}),
-            (skhash.linear.PCAHash(1), {"index": skhash.AsymmetricNeighbors()}),
             (2, {"metric": "cosine"}),
             (1, {"rerank": 100, "vectors": True}),
         )

@@ -2,7 +2,6 @@
 
 import builtins
 import functools
-import inspect
 import io
 import json
 import os
@@ -130,28 +129,6 @@ def run_with_warning(run, words):
 
 def names_in(folder):
     return sorted(path.name for path in Path(folder).iterdir())
-
-
-class TestArguments:
-    def test_defaults_are_those_of_the_function(self, monkeypatch):
-        given = {}
-
-        def audit(X, y, **options):
-            given.update(options, shape=X.shape, labels=len(y))
-            raise ValueError
-
-        monkeypatch.setattr(audit_command, "audit", audit)
-        assert main(["audit"]) == 2
-        # Without vectors, digits are measured.
-        assert (given.pop("shape"), given.pop("labels")) == ((1797, 64), 1797)
-        defaults = inspect.signature(skhash.audit).parameters
-        assert given.keys() == defaults.keys() - {"X", "y"}
-        assert callable(given.pop("progress"))
-        assert given.pop("sample") == 100_000  # the one that differs: for large files
-        for name, value in given.items():
-            default = defaults[name].default
-            expected = list(default) if isinstance(default, tuple) else default
-            assert value == expected, name
 
 
 class TestAudit:
@@ -412,18 +389,6 @@ class TestEncode:
             assert run("encode", "encoder", name, "codes.npy", "--quiet") == (0, "", "")
             expected = encoder.transform(others.get(name, X))
             np.testing.assert_array_equal(np.load("codes.npy"), expected)
-
-    def test_device(self, run, encoder, monkeypatch):
-        seen = []
-
-        def encode_file(encoder, *_):
-            seen.append(encoder.device)
-            return 5, 1
-
-        monkeypatch.setattr(encode_command, "encode_file", encode_file)
-        run(*self.WORDS)
-        run(*self.WORDS, "--device", "cpu")
-        assert seen == ["auto", "cpu"]
 
     @pytest.mark.parametrize("existing", [False, True])
     @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def assert_same_distances(found, packed_query, index):
     )
 
 
-@pytest.fixture(params=[(20, 1), (20, 4), (20, 8), (64, 1), (64, 8)], ids=str)
+@pytest.fixture(params=[(20, 1), (20, 4), (64, 8)], ids=str)
 def made(request, tmp_path, monkeypatch):
     """A function of the metric: what the sections of the page take, and an oracle."""
 
