@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import inspect
 import io
 import json
 import os
@@ -129,6 +130,28 @@ def run_with_warning(run, words):
 
 def names_in(folder):
     return sorted(path.name for path in Path(folder).iterdir())
+
+
+class TestArguments:
+    def test_defaults_are_those_of_the_function(self, monkeypatch):
+        given = {}
+
+        def audit(X, y, **options):
+            given.update(options, shape=X.shape, labels=len(y))
+            raise ValueError
+
+        monkeypatch.setattr(audit_command, "audit", audit)
+        assert main(["audit"]) == 2
+        # Without vectors, digits are measured.
+        assert (given.pop("shape"), given.pop("labels")) == ((1797, 64), 1797)
+        defaults = inspect.signature(skhash.audit).parameters
+        assert given.keys() == defaults.keys() - {"X", "y"}
+        assert callable(given.pop("progress"))
+        assert given.pop("sample") == 100_000  # the one that differs: for large files
+        for name, value in given.items():
+            default = defaults[name].default
+            expected = list(default) if isinstance(default, tuple) else default
+            assert value == expected, name
 
 
 class TestAudit:
@@ -270,16 +293,11 @@ class TestOut:
         html = unescape(Path("report", "report.html").read_text())
         assert use.partition("open_vectors(")[2].partition(")")[0] in html
         assert command(words) in html
-        for words_of_command in (use, words):
-            with warnings.catch_warnings(action="ignore"):
-                if words_of_command is use:
-                    names = {}
-                    exec(use.removeprefix("Use: "), names)
-                    n_columns = names["search"].n_features_in_
-                else:
-                    assert run(*words[1:])[0] == 0
-                    n_columns = skhash.load("report/encoder").n_features_in_
-            assert n_columns == expected.shape[1]
+        names = {}
+        with warnings.catch_warnings(action="ignore"):
+            exec(use.removeprefix("Use: "), names)
+            assert run(*words[1:])[0] == 0
+        assert names["search"].n_features_in_ == expected.shape[1]
         encoder = skhash.load("report/encoder")
         codes = encoder.transform_packed(expected.astype(np.float32))
         np.testing.assert_array_equal(np.load("codes.npy"), codes)
