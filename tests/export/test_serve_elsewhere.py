@@ -150,6 +150,9 @@ def test_tables(made, metric):
         factor = table["factor"].to_numpy()
     values = entries.sum(axis=1) * factor + term
     assert values.dtype == np.float32
+    exact = entries.sum(axis=1, dtype=np.float64) * factor.astype(np.float64) + term
+    sizes = np.abs(entries).sum(axis=1, dtype=np.float64) * factor + np.abs(term)
+    assert (np.abs(values - exact) <= (n_bytes + 2) * 2.0**-24 * sizes).all()
     scores = true_scores(names["query"], index)[live]
     assert_allclose(values, scores, rtol=0, atol=1e-5 * np.abs(scores).max())
 
