@@ -437,35 +437,21 @@ def test_clusters_that_would_lead_kernels_astray(path):
     refused(path, manifest, arrays, "Of its clusters")
 
 
+@of_kinds("clusters")
 @pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize("n_bits", [13, 64, 200])
-def test_clusters_are_saved_with_the_codes(n_bits, mmap, tmp_path, monkeypatch):
-    bits = np.random.default_rng(0).integers(0, 2, (3000, n_bits), dtype=np.uint8)
-    index = HammingNeighbors(4, algorithm="pruned", radius=n_bits // 4)
-    index.fit(bits).kneighbors(bits[:3])
-    index.remove(np.arange(0, 3000, 3)).save(tmp_path / "index")
-    expected = HammingNeighbors(4, algorithm="brute", radius=n_bits // 4).fit(bits)
-    expected.remove(np.arange(0, 3000, 3))
-
-    def never(*_):
-        raise AssertionError("clusters are made anew")
-
+def test_clusters_are_saved_with_the_codes(path, mmap, monkeypatch):
+    """They are not made anew, before and after the next save."""
+    expected = make_codes(algorithm="pruned")
+    answers(expected)  # which makes clusters
     with monkeypatch.context() as patch:
-        patch.setattr(Clusters, "make", never)
-        for path in (tmp_path / "index", tmp_path / "again"):
-            loaded = HammingNeighbors.load(path, mmap=mmap)
-            loaded.save(tmp_path / "again")  # before anything is searched, and after
-            for queries in (bits[:2], bits[:60]):
-                found = [*loaded.kneighbors(queries)]
-                found += map(np.concatenate, loaded.radius_neighbors(queries))
-                others = [*expected.kneighbors(queries)]
-                others += map(np.concatenate, expected.radius_neighbors(queries))
-                for one, other in zip(found, others, strict=True):
-                    assert_array_equal(one, other)
+        patch.setattr(Clusters, "make", None)
+        for _ in range(2):
+            loaded = load(path, mmap=mmap)
+            loaded.save(path)
+            assert_same(loaded, expected)
     # Other codes have other clusters.
-    loaded.partial_fit(bits[:5]).save(tmp_path / "more")
-    assert {*read(tmp_path / "more")[1]} == {"_store/codes", "_store/live"}
-    assert loaded.kneighbors(bits[:1], 1)[0] == [[0]]
+    change(loaded).save(path)
+    assert not [name for name in read(path)[1] if "cluster" in name]
 
 
 # Searches
