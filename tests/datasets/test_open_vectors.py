@@ -132,7 +132,7 @@ def write_table(arrow, path, table, kind):
 
 
 @pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize("n", [6, 40_000])
+@pytest.mark.parametrize("n", [6, 15_000])
 def test_tables(tmp_path, kind, n):
     """Of more batches than one, and of less than a batch."""
     arrow = pytest.importorskip("pyarrow")

@@ -16,7 +16,6 @@ from searches import bytes_held
 from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
 from skhash.neighbors.search import table_scan
-from skhash.neighbors.search.asymmetric import largest_score
 from skhash.neighbors.store.blocks import LINE
 from skhash.neighbors.store.decoder import METRICS
 
@@ -224,36 +223,6 @@ def test_the_largest_radius_finds_all(data, metric):
         for radius in (-1e300, *([-1e-200] if metric != "inner_product" else [])):
             none = index.radius_neighbors(data.queries, radius)[1]
             assert [len(own) for own in none] == len(none) * [0]
-
-
-@each("dtype", [np.float32, np.float64])
-@each("metric", METRICS)
-def test_the_largest_score_within_a_radius(metric, dtype):
-    """Of it and of its neighbours among the floats, by distances in float64."""
-    limits = np.finfo(dtype)
-    radii = [0.0, -0.0, 0.1, 0.3, 1 / 3, 2.0, 3, 16777217, 1e-22, 1e-30, 1e-200, 1e20]
-    radii += [1e39, 1e160, 1e300, float(limits.max), float(limits.tiny)]
-    radii += np.random.default_rng(0).lognormal(0, 20, 200).tolist()
-    for radius in [*radii, *(-radius for radius in radii)]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            score = largest_score(radius, metric, np.dtype(dtype))
-        assert score.dtype == dtype
-
-        def is_within(score, radius=radius):
-            if metric == "euclidean":
-                return score < 0 or np.sqrt(np.float64(score)) <= radius
-            return np.float64(score) <= np.float64(radius)
-
-        with np.errstate(over="ignore"):
-            above = np.nextafter(score, dtype(np.inf))
-        if metric == "euclidean" and radius < 0:
-            assert score < 0  # scores are not
-        elif score == limits.min:  # no score is as small
-            assert radius <= float(limits.min)
-        else:
-            assert is_within(score)
-            assert above == np.inf or not is_within(above)
 
 
 @each("block_bits", [1, 8])
