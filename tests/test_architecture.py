@@ -343,22 +343,6 @@ def test_no_tuple_hides_arguments():
     assert not many, "\n".join(many)
 
 
-def test_tuples_are_counted():
-    """Not to pass by what they do not see."""
-    source = """
-def take_apart(sizes, metric):
-    first, (low, high), last = sizes, metric, 0
-    number, width = sizes
-
-def hide(X):
-    data = X, 1, 2
-    return take_apart(*data, (3, 4), option=(5, 6))
-"""
-    taken, hiding = (Function(ROOT, node) for node in ast.parse(source).body)
-    assert taken.count_parameters() == 4
-    assert hiding.largest_call() == 7
-
-
 def test_estimators_have_few_parameters_of_their_own():
     """Declared by annotations, see `skhash.utils.parameters`."""
     declared = {
