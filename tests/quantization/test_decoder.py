@@ -162,24 +162,6 @@ def test_refined_codes_are_nearer_and_restarts_bring_them_nearer(
         error = better
 
 
-@pytest.mark.parametrize("block_bits", [4, 8])
-def test_blocks_decode_to_sums_of_their_entries(digits, bits, block_bits):
-    decoder = plain_decoder(block_bits=block_bits).fit(digits, bits)
-    n_blocks = -(-20 // block_bits)
-    assert decoder.codebook_.shape == (n_blocks, 2**block_bits, 64)
-    for code, decoded in zip(bits[:20], decoder.inverse_transform(bits), strict=False):
-        word = "".join(map(str, code)).ljust(n_blocks * block_bits, "0")
-        expected = decoder.offset_.copy()
-        for m in range(n_blocks):
-            value = int(word[m * block_bits : (m + 1) * block_bits], 2)
-            expected += decoder.codebook_[m, value]
-        np.testing.assert_allclose(decoded, expected, rtol=1e-4, atol=1e-4)
-    expected = ((digits - decoder.inverse_transform(bits)) ** 2).sum(axis=1)
-    error = decoder.reconstruction_error(digits, bits)
-    np.testing.assert_allclose(error, expected, rtol=1e-4)
-    assert decoder.error_ == pytest.approx(error.mean())
-
-
 def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeypatch):
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, size=(2000, 8), dtype=np.uint8)

@@ -70,10 +70,6 @@ def masked_within(packed, queries, radius, n_jobs=1):
     return distances, [np.cumsum(live)[found] - live[found] for found in positions]
 
 
-NEAREST = {"numba": numba_nearest, "mask": masked_nearest}
-WITHIN = {"numba": numba_within, "mask": masked_within}
-
-
 def make_codes(seed, n, n_bits, density):
     """Codes with many ties: fewer distinct ones the further `density` is from 1/2."""
     return pack_bits(np.random.default_rng(seed).random((n, n_bits)) < density)
@@ -110,24 +106,18 @@ problems = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("path", NEAREST)
-@settings(max_examples=60)
-@given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1))
-def test_nearest_is_the_reference(path, problem, n_queries, share):
-    packed = make_codes(**problem)
-    queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
-    k = 1 + round(share * (len(packed) - 1))
-    assert_nearest(packed, queries, k, NEAREST[path])
-
-
-@pytest.mark.parametrize("path", WITHIN)
+@pytest.mark.parametrize(
+    ("nearest", "within"),
+    [(numba_nearest, numba_within), (masked_nearest, masked_within)],
+)
 @settings(max_examples=60)
 @given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1.1))
-def test_within_is_the_reference(path, problem, n_queries, share):
+def test_answers_are_the_reference(nearest, within, problem, n_queries, share):
     packed = make_codes(**problem)
     queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
-    radius = round(share**2 * problem["n_bits"])
-    assert_within(packed, queries, radius, WITHIN[path])
+    k = 1 + round(min(share, 1) * (len(packed) - 1))
+    assert_nearest(packed, queries, k, nearest)
+    assert_within(packed, queries, round(share**2 * problem["n_bits"]), within)
 
 
 @each("n_bits", WIDTHS)

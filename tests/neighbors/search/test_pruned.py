@@ -35,32 +35,25 @@ CASES = {
 
 @settings(max_examples=60)
 @given(**CASES)
-def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
+def test_answers_are_those_of_brute_force(
+    n, n_bits, noise, n_queries, share, some, seed
+):
     words = words_of(clustered(n, n_bits, seed, noise))
     queries = words_of(clustered(n_queries, n_bits, seed + 1, noise))
     live = None
     if some:
         live = np.random.default_rng(seed).random(n) < 0.6
         live[-1] = True
-    n_found = n if live is None else live.sum()
-    k = max(1, int(share**3 * n_found))
     n_planes = 8 * -(-n_bits // 8)
-    expected = brute_nearest(words, n_planes, queries, k, 1, live)
     clusters = made(Clusters, words, n_planes)
-    assert_same(nearest(clusters, queries, k, 1, live), expected)
-
-
-@settings(max_examples=60)
-@given(**CASES)
-def test_within(n, n_bits, noise, n_queries, share, some, seed):
-    words = words_of(clustered(n, n_bits, seed, noise))
-    queries = words_of(clustered(n_queries, n_bits, seed + 1, noise))
-    live = np.random.default_rng(seed).random(n) < 0.6 if some else None
-    n_planes = 8 * -(-n_bits // 8)
+    k = max(1, int(share**3 * (n if live is None else live.sum())))
     radius = min(int(share**2 * n_planes), 254)
-    expected = brute_within(words, n_planes, queries, radius, 1, live)
-    found = within(made(Clusters, words, n_planes), queries, radius, 1, live)
-    assert_same(found, expected)
+    for ask, brute, reach in (
+        (nearest, brute_nearest, k),
+        (within, brute_within, radius),
+    ):
+        expected = brute(words, n_planes, queries, reach, 1, live)
+        assert_same(ask(clusters, queries, reach, 1, live), expected)
 
 
 @pytest.mark.parametrize("few", [0, 1000])
