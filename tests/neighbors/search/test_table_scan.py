@@ -320,12 +320,12 @@ def test_fewer_live_codes_than_neighbours():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("power", [-44, -40, -38, -37, -30, -20, -18, 15, 18])
+@pytest.mark.parametrize("power", [-44, -38, -30, -18, 18])
 def test_rounding_at_the_ends_of_float32(metric, power):
     """Steps of scores that are hardly any, or as large as can be, and such radii."""
     scale = 10.0**power
     for block_bits in BLOCK_BITS:
-        _, queries, codes, (codebook, offset) = make_case(2000, 6, 2, 5, block_bits)
+        _, queries, codes, (codebook, offset) = make_case(1100, 4, 2, 5, block_bits)
         for decoder, some in (
             ((scale * codebook, scale * offset), queries),
             ((codebook, offset), scale * queries),

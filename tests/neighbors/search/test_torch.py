@@ -52,7 +52,7 @@ def assert_within(packed, queries, radius, device="cpu", **options):
 
 @every_device
 @each("n_bits", N_BITS)
-@each("n", [1, 7, 8, 250])
+@each("n", [1, 8, 250])
 def test_all_lengths_and_numbers(n, n_bits, device):
     # Some queries are at distance 0 from a code, some at n_bits: the largest products.
     packed = make_codes(0, n, n_bits)
@@ -153,11 +153,11 @@ class LargestMemory(TorchDispatchMode):
 @each("n_bits", [16, 64, 512])
 def test_memory_stays_within_the_budget(n_bits):
     packed, budget = make_codes(0, 4000, n_bits), 2**20
-    for k in (1, 10, 1000):
+    for k in (1, 1000):
         with LargestMemory() as memory:
             nearest(DeviceSearch(packed, CPU, budget=budget), packed[:40], k)
         assert budget / 8 < memory.most <= budget
-    for radius in (n_bits, n_bits // 4, 0):
+    for radius in (n_bits, 0):
         with LargestMemory() as memory:
             search = DeviceSearch(packed, CPU, budget=budget)
             distances, _ = within(search, packed[:40], radius)
