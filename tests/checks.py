@@ -376,17 +376,6 @@ def check_any_layout(encoder, layouts=LAYOUTS):
                 assert (one.transform_packed(make(X)) == packed).all(), name
 
 
-def check_the_oddest_numbers(encoder):
-    """In short what `check_any_layout` and `check_any_number_type` try in full."""
-    odd = {"big-endian, Fortran": lambda X: np.asfortranarray(X.astype(">f4"))}
-    check_any_layout(encoder, odd)
-    X = np.round(training_data() * 8)
-    encoder = fitted_once(encoder)
-    logits = encoder.decision_function(X)
-    bits = encoder.transform(np.asfortranarray(X.astype(np.int16)))
-    assert_same_codes(logits > 0, bits, logits)
-
-
 def check_wrong_input_is_named(encoder):
     X = training_data()
     encoder = fitted_once(encoder)

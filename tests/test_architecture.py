@@ -140,12 +140,6 @@ def listed(imports):
     return "\n".join(map(str, imports))
 
 
-def test_there_is_something_to_read():
-    assert len(FILES) > 20
-    assert {"codes", "base", "training"} <= {i.target for i in IMPORTS}
-    assert any(i.late for i in IMPORTS) and any(not i.late for i in IMPORTS)
-
-
 def test_the_map_has_no_cycle():
     done = set()
     while len(done) < len(ALLOWED):
@@ -219,45 +213,6 @@ def test_arrays_that_are_given_pass_one_door():
         and found.file != ROOT / "utils" / "arrays.py"
     ]
     assert not wrong, listed(wrong)
-
-
-def file_of(module):
-    """The file of a module of skhash, or None."""
-    path = ROOT.parent.joinpath(*module.split("."))
-    candidates = (path.with_suffix(".py"), path / "__init__.py")
-    return next((file for file in candidates if file.is_file()), None)
-
-
-def imported_at_once(found):
-    """The files that an import runs: of the module, of its packages, of the name."""
-    names = found.module.split(".")
-    modules = [".".join(names[: i + 1]) for i in range(len(names))]
-    files = map(file_of, [*modules, f"{found.module}.{found.name}"])
-    return {file for file in files if file is not None and names[0] == "skhash"}
-
-
-@each("library", ["torch", "skorch", "numba", "llvmlite", "matplotlib", "pandas"])
-def test_what_is_imported_late(library):
-    """All names of `skhash` and encoding with a linear model do without torch."""
-    names = [i for i in IMPORTS if i.file == ROOT / "__init__.py"]
-    reached, waiting = set(), set().union(*map(imported_at_once, names))
-    while waiting:
-        reached |= waiting
-        eager = [i for i in IMPORTS if i.file in waiting and not i.late]
-        waiting = set().union(*map(imported_at_once, eager)) - reached
-    assert len(reached) > 20
-    wrong = [
-        found
-        for found in IMPORTS
-        if found.module.split(".")[0] == library
-        and not found.late
-        and found.file in reached
-    ]
-    assert not wrong, f"a name of skhash brings {library} in:\n{listed(wrong)}"
-
-
-def test_no_star_imports():
-    assert not [found for found in IMPORTS if found.name == "*"]
 
 
 # Size
@@ -386,22 +341,6 @@ def test_no_tuple_hides_arguments():
         if count > MAX_PARAMETERS
     ]
     assert not many, "\n".join(many)
-
-
-def test_tuples_are_counted():
-    """Not to pass by what they do not see."""
-    source = """
-def take_apart(sizes, metric):
-    first, (low, high), last = sizes, metric, 0
-    number, width = sizes
-
-def hide(X):
-    data = X, 1, 2
-    return take_apart(*data, (3, 4), option=(5, 6))
-"""
-    taken, hiding = (Function(ROOT, node) for node in ast.parse(source).body)
-    assert taken.count_parameters() == 4
-    assert hiding.largest_call() == 7
 
 
 def test_estimators_have_few_parameters_of_their_own():

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 import torch
 from checks import public_encoders, targets, training_data
-from layouts import FLOATS, LAYOUTS, SPARSE, vectors
+from layouts import LAYOUTS
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import clone
 
 import skhash
 from skhash import codes, export, metrics, neighbors
@@ -403,48 +402,6 @@ def test_numbers_that_numpy_lacks_are_read_as_float32(room, kind):
     if room is not of_encoders:  # whose fits draw
         for one, other in zip(found, expected, strict=True):
             assert_same(one, other)
-
-
-def searches():
-    """Yield functions of uncompressed queries, and whether they may be sparse."""
-    rows = vectors(300, 24)
-    encoder = PCAHash(20).fit(rows)
-    bits = encoder.transform(rows)
-    ways = encoder.transform, encoder.transform_packed
-    yield lambda X: [one(X) for one in ways], True
-    for metric in METRICS:
-        yield lambda X, m=metric: [metrics.true_neighbors(X, rows, metric=m)], True
-        index = neighbors.AsymmetricNeighbors(10, metric=metric)
-        for block_bits in (1, 4, 8):
-            decoder = LinearDecoder(block_bits=block_bits).fit(rows, bits)
-            yield clone(index).fit(bits, decoder=decoder).kneighbors, True
-        for encoder in (PCAHash(20), PCAHash(20, normalize=True), 3):
-            search = neighbors.HashedNeighbors(encoder, n_neighbors=10, metric=metric)
-            yield search.fit(rows).kneighbors, True
-        search = clone(search).set_params(rerank=300, vectors=True)
-        yield search.fit(rows).kneighbors, False
-
-
-def sure_positions(scores, positions):
-    """Return positions where the next scores differ by more than rounding."""
-    gaps = np.diff(scores.astype(np.float64), axis=1) > 1e-5
-    apart = np.pad(gaps, ((0, 0), (1, 0))) & np.pad(gaps, ((0, 0), (0, 1)))
-    return np.where(apart, positions, -1)
-
-
-def test_queries_of_other_types():
-    queries = vectors(30, 24, seed=1)
-    for search, takes_sparse in searches():
-        expected = search(queries)
-        for name, make in (FLOATS | (SPARSE if takes_sparse else {})).items():
-            found = search(make(queries))
-            if not isinstance(expected, tuple):
-                assert_same(found, expected)
-                continue
-            close = {"rtol": 1e-5, "atol": 1e-5, "err_msg": name}
-            np.testing.assert_allclose(found[0], expected[0], **close)
-            positions, others = sure_positions(*found), sure_positions(*expected)
-            np.testing.assert_array_equal(positions, others, err_msg=name)
 
 
 def test_no_kernel_is_compiled_for_rows_that_lie_apart():

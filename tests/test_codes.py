@@ -49,25 +49,6 @@ def test_pack_and_unpack_are_inverses(bits):
     np.testing.assert_array_equal(pack_bits(unpacked), packed)
 
 
-@given(st.data())
-def test_unpack_and_pack_are_inverses(data):
-    """From the other side: any bytes whose padding is 0 come back."""
-    n_bits = data.draw(st.integers(1, 200))
-    width = packed_width(n_bits)
-    packed = data.draw(arrays(np.uint8, (3, width), elements=st.integers(0, 255)))
-    packed[:, -1] &= 256 - (1 << (8 * width - n_bits))
-    np.testing.assert_array_equal(pack_bits(unpack_bits(packed, n_bits)), packed)
-
-
-@each("n_bits", range(1, 131))
-def test_every_width(n_bits):
-    bits = np.eye(n_bits, dtype=np.uint8)
-    packed = pack_bits(bits)
-    assert packed.shape == (n_bits, packed_width(n_bits)) == (n_bits, (n_bits + 7) // 8)
-    np.testing.assert_array_equal(packed, np.packbits(bits, axis=1, bitorder="big"))
-    np.testing.assert_array_equal(unpack_bits(packed, n_bits), bits)
-
-
 @each("n_bits", [1, 8, 13])
 def test_no_codes_at_all(n_bits):
     packed = pack_bits(np.zeros((0, n_bits)))
@@ -75,18 +56,6 @@ def test_no_codes_at_all(n_bits):
     assert unpack_bits(packed, n_bits).shape == (0, n_bits)
     assert bits_to_signs(np.zeros((0, n_bits))).shape == (0, n_bits)
     assert hamming_distances(packed, packed).shape == (0, 0)
-
-
-@each("dtype", [bool, np.int8, np.uint64, np.float16, np.float64])
-@each("order", ["C", "F"])
-def test_any_dtype_and_layout_of_bits(dtype, order):
-    bits = np.random.default_rng(0).integers(0, 2, (9, 21))
-    given_bits = np.asarray(bits, dtype=dtype, order=order)
-    checked = check_bits(given_bits)
-    assert checked.dtype == np.uint8
-    assert checked.flags.c_contiguous
-    np.testing.assert_array_equal(checked, bits)
-    np.testing.assert_array_equal(check_bits(given_bits[::-2]), bits[::-2])
 
 
 def test_what_is_fine_is_not_copied():
@@ -118,44 +87,35 @@ def test_a_wrong_bit_is_found_in_every_chunk(monkeypatch):
 
 
 @each("shape", [(), (5,), (2, 3, 4), (5, 0)])
-def test_bits_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=re.escape(f"shape {shape}")):
-        check_bits(np.zeros(shape))
+def test_codes_of_another_shape_are_refused(shape):
+    for check in (check_bits, check_packed):
+        with pytest.raises(ValueError, match=re.escape(f"{shape}")):
+            check(np.zeros(shape, dtype=np.uint8))
 
 
-@each("dtype", ["U1", "complex64", "object", "M8[s]"])
-def test_bits_of_another_dtype_are_refused(dtype):
-    with pytest.raises(ValueError, match="Codes must be numbers 0 and 1, got dtype"):
-        check_bits(np.zeros((2, 2)).astype(int).astype(dtype))
-
-
-@each("dtype", [bool, np.int8, np.int64, np.float32, object])
-def test_packed_codes_of_another_dtype_are_refused(dtype):
-    with pytest.raises(ValueError, match=f"uint8, got {np.dtype(dtype)}"):
-        check_packed(np.zeros((2, 2), dtype=dtype))
+def test_codes_of_another_dtype_are_refused():
+    codes = np.zeros((2, 8), dtype=int)
+    for dtype in ("U1", "complex64", "object", "M8[s]"):
+        with pytest.raises(ValueError, match="numbers 0 and 1, got dtype"):
+            check_bits(codes.astype(dtype))
+    for dtype in ("bool", "int8", "float32", "object"):
+        with pytest.raises(ValueError, match=f"uint8, got {dtype}"):
+            check_packed(codes.astype(dtype))
 
 
 def test_the_way_out_for_packed_words_is_one():
-    packed = np.random.default_rng(0).integers(0, 256, (3, 16), dtype=np.uint8)
-    words = packed.view(np.uint64)
+    words = np.zeros((3, 2), dtype=np.uint64)
     with pytest.raises(ValueError, match=r"codes\.view\(np\.uint8\)"):
         check_packed(words)
-    assert (check_packed(words.view(np.uint8)) == packed).all()
+    check_packed(words.view(np.uint8))
 
 
-@each("shape", [(), (5,), (2, 3, 4), (5, 0)])
-def test_packed_codes_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=re.escape(f"got {shape}")):
-        check_packed(np.zeros(shape, dtype=np.uint8))
-
-
-@pytest.mark.parametrize(("n_bits", "n_bytes"), [(8, 2), (9, 1), (0, 1), (64, 7)])
+@each("n_bits, n_bytes", [(8, 2), (9, 1), (0, 1), (64, 7)])
 def test_packed_codes_of_another_width_are_refused(n_bits, n_bytes):
     packed = np.zeros((3, n_bytes), dtype=np.uint8)
     message = f"{n_bits} bits need {packed_width(n_bits)} bytes, got {n_bytes}"
-    for function in (check_packed, unpack_bits):
-        with pytest.raises(ValueError, match=message):
-            function(packed, n_bits)
+    with pytest.raises(ValueError, match=message):
+        unpack_bits(packed, n_bits)
 
 
 @each("n_bits", [1, 5, 7, 9, 15])
@@ -243,15 +203,6 @@ def test_words_hold_the_same_bits(bits):
     assert not as_bytes[:, packed.shape[1] :].any()
 
 
-def test_words_of_a_view_with_gaps():
-    rng = np.random.default_rng(0)
-    wide = rng.integers(0, 256, (6, 24), dtype=np.uint8)
-    for view in (wide[::2, :8], wide[:, 4:12], wide.T.copy().T[:, :16]):
-        np.testing.assert_array_equal(
-            packed_to_words(view), packed_to_words(view.copy())
-        )
-
-
 @given(st.data())
 def test_hamming_distances_count_the_bits_that_differ(data):
     n_bits = data.draw(st.integers(1, 140))
@@ -295,20 +246,6 @@ def test_hamming_distances_of_different_widths_are_refused(function):
     a, b = np.zeros((1, 2), dtype=np.uint8), np.zeros((1, 3), dtype=np.uint8)
     with pytest.raises(ValueError, match="2 bytes and of 3 bytes"):
         function(a, b)
-
-
-@each("function", [check_bits, check_packed, pack_bits, signs_to_bits])
-def test_masked_arrays_are_refused(function):
-    masked = np.ma.array([[1, 1]], mask=[[0, 1]], dtype=np.uint8)
-    with pytest.raises(ValueError, match="masked array would lose its mask"):
-        function(masked)
-
-
-@each("values", [[[1j, 1]], [["1", "-1"]], [[None, 1]]])
-@each("function", [pack_bits, signs_to_bits])
-def test_values_that_are_no_real_numbers_are_refused(function, values):
-    with pytest.raises(ValueError, match="must be numbers .* got dtype"):
-        function(np.array(values))
 
 
 @each("dtype", [np.uint8, bool, str, object, complex])

@@ -3,9 +3,6 @@
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
-
-import conftest
 
 DRAWING = """
 from hypothesis import given, settings, strategies as st
@@ -39,20 +36,3 @@ def test_hypothesis_draws_for_so_long(tmp_path):
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         assert "3 passed" in done.stdout, done.stdout + done.stderr
-
-
-def test_files_that_are_named_run_in_one_process(tmp_path):
-    files = [tmp_path / "test_one.py", tmp_path / "test_other.py"]
-    for file in files:
-        file.touch()
-
-    def n_workers(*named):
-        option = SimpleNamespace(file_or_dir=list(map(str, named)))
-        return conftest.pytest_xdist_auto_num_workers(SimpleNamespace(option=option))
-
-    assert n_workers(*files) == 0
-    assert n_workers(f"{files[0]}::TestThis::test_that[a::b]") == 0
-    # As many as there are cores.
-    assert n_workers() is None
-    assert n_workers(tmp_path) is None
-    assert n_workers(files[0], tmp_path) is None

@@ -131,14 +131,6 @@ def test_parameters_of_parameters_count():
     goes_on(stream)
 
 
-def test_what_a_prediction_reads_may_change():
-    stream = begun(CLASSIFIER)
-    expected = goes_on(stream)
-    stream.set_params(n_predict_samples=0)
-    stream.partial_fit(X, Y).set_params(n_predict_samples=10)
-    np.testing.assert_array_equal(outputs(stream), expected)
-
-
 @each_stream
 def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
     """As one whose net is at hand, whose generators go on."""
@@ -272,12 +264,6 @@ def test_a_splitter_may_hold_out_nothing(estimator):
     )
     np.testing.assert_array_equal(outputs(split), outputs(plain))
     assert "valid_loss" not in split.history_[0]
-
-
-def test_a_few_rows_to_train_on_may_leave_none_to_validate():
-    encoder = NeighborHash(5, max_epochs=1, max_train_samples=2, random_state=0)
-    history = encoder.set_params(validation_fraction=0.01).fit(X).history_
-    assert len(encoder.net_.run.split.valid) and "valid_loss" not in history[0]
 
 
 @each_trained

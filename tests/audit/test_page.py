@@ -191,13 +191,13 @@ class TestChart:
 
     @each(
         "shape",
-        [(8, 9), (64,), (8, 8, 1), (0, 64), (), "8x8", 64, (8.0, 8.0), (-8, -8)],
+        [(8, 9), (8, 8, 1), (0, 64), "8x8", (8.0, 8.0), (-8, -8)],
     )
     def test_other_shapes_are_refused(self, result, shape):
         with pytest.raises(ValueError, match="image"):
             result.to_html(image_shape=shape)
 
-    @each("texts", [["a"], {}, [], "a"])
+    @each("texts", [["a"], {}])
     def test_texts_that_are_missing(self, result, texts):
         with pytest.raises(ValueError, match="texts"):
             result.to_html(texts=texts)

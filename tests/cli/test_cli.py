@@ -16,7 +16,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from special_files import make_link
 
@@ -153,23 +152,6 @@ class TestArguments:
             default = defaults[name].default
             expected = list(default) if isinstance(default, tuple) else default
             assert value == expected, name
-
-    @each(
-        "words",
-        [
-            [],
-            ["audit", "--bits", "16,x"],
-            ["audit", "--n-neighbors", "many"],
-            ["audit", "--image-shape", "28"],
-            ["audit", "--metric", "hamming"],
-            ["encode", "encoder"],
-            ["audit", "a.npy", "b.npy"],
-        ],
-    )
-    def test_argparse_refuses(self, words):
-        with pytest.raises(SystemExit) as stopped:
-            main(words)
-        assert stopped.value.code == 2
 
 
 class TestAudit:
@@ -311,16 +293,11 @@ class TestOut:
         html = unescape(Path("report", "report.html").read_text())
         assert use.partition("open_vectors(")[2].partition(")")[0] in html
         assert command(words) in html
-        for words_of_command in (use, words):
-            with warnings.catch_warnings(action="ignore"):
-                if words_of_command is use:
-                    names = {}
-                    exec(use.removeprefix("Use: "), names)
-                    n_columns = names["search"].n_features_in_
-                else:
-                    assert run(*words[1:])[0] == 0
-                    n_columns = skhash.load("report/encoder").n_features_in_
-            assert n_columns == expected.shape[1]
+        names = {}
+        with warnings.catch_warnings(action="ignore"):
+            exec(use.removeprefix("Use: "), names)
+            assert run(*words[1:])[0] == 0
+        assert names["search"].n_features_in_ == expected.shape[1]
         encoder = skhash.load("report/encoder")
         codes = encoder.transform_packed(expected.astype(np.float32))
         np.testing.assert_array_equal(np.load("codes.npy"), codes)
@@ -430,18 +407,6 @@ class TestEncode:
             assert run("encode", "encoder", name, "codes.npy", "--quiet") == (0, "", "")
             expected = encoder.transform(others.get(name, X))
             np.testing.assert_array_equal(np.load("codes.npy"), expected)
-
-    def test_device(self, run, encoder, monkeypatch):
-        seen = []
-
-        def encode_file(encoder, *_):
-            seen.append(encoder.device)
-            return 5, 1
-
-        monkeypatch.setattr(encode_command, "encode_file", encode_file)
-        run(*self.WORDS)
-        run(*self.WORDS, "--device", "cpu")
-        assert seen == ["auto", "cpu"]
 
     @pytest.mark.parametrize("existing", [False, True])
     @pytest.mark.parametrize(

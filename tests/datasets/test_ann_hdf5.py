@@ -1,5 +1,3 @@
-import sys
-
 import numpy as np
 import pytest
 
@@ -67,9 +65,3 @@ def test_other_layouts(tmp_path, change, message):
     path = write(tmp_path / "bad.hdf5", **change)
     with pytest.raises(ValueError, match=f"bad.hdf5.*{message}"):
         read_ann_hdf5(path)
-
-
-def test_without_h5py_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(ImportError, match=r'pip install "scikit-hash\[hdf5\]"'):
-        read_ann_hdf5(tmp_path / "glove.hdf5")

@@ -256,16 +256,6 @@ def test_names_in_an_archive_are_shown_on_one_line(tmp_path):
     assert message.isprintable() and len(message) < 1000
 
 
-@pytest.mark.parametrize("compression", [1, 12, 99])
-def test_archives_packed_in_other_ways(tmp_path, compression):
-    content = bytearray(zipped(X=npy(X)))
-    for mark, offset in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
-        content[content.index(mark) + offset] = compression
-    (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(ValueError, match="bad.npz: the array X cannot be read"):
-        open_vectors(tmp_path / "bad.npz")
-
-
 @pytest.mark.parametrize("mmap", [True, False])
 def test_a_vector_of_another_dimension_between_others(tmp_path, mmap):
     content = bytearray(vecs(np.zeros((50_000, 3), np.float32)))
@@ -428,16 +418,3 @@ def test_parquet_that_declares_more_rows_than_it_has(tmp_path):
             with pytest.raises(ValueError, match="it declares 13 rows, and has 12"):
                 open_vectors(path)
     assert n_found == 1
-
-
-def test_a_group_of_hdf5_that_leads_elsewhere(tmp_path):
-    def fill(h5py, saved):
-        saved["own/train"] = X
-        saved["group"] = h5py.ExternalLink(str(tmp_path / "other.hdf5"), "/")
-
-    (tmp_path / "other.hdf5").write_bytes(hdf5(ann))
-    path = tmp_path / "bad.hdf5"
-    path.write_bytes(hdf5(fill))
-    np.testing.assert_array_equal(open_vectors(path, name="own/train"), X)
-    with pytest.raises(ValueError, match="no data set group/train, but none; links"):
-        open_vectors(path, name="group/train")

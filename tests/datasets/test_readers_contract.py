@@ -75,15 +75,6 @@ def test_a_path_may_be_text(write, name):
 
 
 @every_reader
-def test_half_a_file_is_refused_by_name(write, name):
-    reader, path = READERS[name], write(name)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2 + 1])
-    with pytest.raises(ValueError, match="sample.npy"):
-        reader(path)
-
-
-@every_reader
 @pytest.mark.parametrize(
     "content",
     [b"", b"\x07 nothing of any format\n" * 9, b"\xff\xfe\0\x81", b"\x80\4K\1."],

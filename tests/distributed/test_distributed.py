@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from skhash import HammingNeighbors, ITQHash, SGHEncoder
-from skhash.distributed import ShardedNeighbors, _neighbors, encode_blocks
+from skhash.distributed import ShardedNeighbors, encode_blocks
 from skhash.distributed._encode import _light
 
 dask = pytest.importorskip("dask", reason="pip install 'scikit-hash[dask]'")
@@ -45,45 +45,42 @@ def blocks_of(codes, kind, folder):
     return list(map(str, paths)) if kind == "strings" else paths
 
 
+def assert_same(found, wanted):
+    """Distances and positions are equal, each with its type and number of rows."""
+    for one, other in zip(found, wanted, strict=True):
+        assert len(one) == len(other) and one[0].dtype == other[0].dtype
+        assert_array_equal(np.concatenate(one), np.concatenate(other))
+
+
+def assert_answers(sharded, codes, queries, k=7, radius=2):
+    """Those of one machine, of the nearest, of some of them and of all in a ball."""
+    single = HammingNeighbors(7, packed=True).fit(codes)
+    for method, arguments, options in (
+        ("kneighbors", (queries, k), {}),
+        ("kneighbors", (queries, 400), {"radius": radius}),
+        ("radius_neighbors", (queries, radius), {}),
+    ):
+        found, wanted = (
+            getattr(one, method)(*arguments, **options) for one in (sharded, single)
+        )
+        assert_same(found, wanted)
+
+
 @pytest.mark.parametrize("kind", ["arrays", "dask", "paths", "strings"])
 def test_equals_one_machine(codes, queries, kind, tmp_path):
     sharded = ShardedNeighbors(7).fit(blocks_of(codes, kind, tmp_path))
-    single = HammingNeighbors(7, packed=True).fit(codes)
-    for k in (1, 7, 300):
-        for found, expected in zip(
-            sharded.kneighbors(queries, k), single.kneighbors(queries, k), strict=True
-        ):
-            assert_array_equal(found, expected)
-            assert found.dtype == expected.dtype
-    for radius in (0, 2, 16):
-        for found, expected in zip(
-            sharded.kneighbors(queries, 400, radius=radius),
-            single.kneighbors(queries, 400, radius=radius),
-            strict=True,
-        ):
-            assert_array_equal(np.concatenate(found), np.concatenate(expected))
-        for found, expected in zip(
-            sharded.radius_neighbors(queries, radius),
-            single.radius_neighbors(queries, radius),
-            strict=True,
-        ):
-            for row, expected_row in zip(found, expected, strict=True):
-                assert_array_equal(row, expected_row)
-                assert row.dtype == expected_row.dtype
+    for k, radius in ((1, 0), (7, 2), (300, 16)):
+        assert_answers(sharded, codes, queries, k, radius)
 
 
 def test_defaults_and_bits(codes, queries):
     bits, query_bits = (np.unpackbits(a, axis=1) for a in (codes, queries))
-    sharded = ShardedNeighbors(3, radius=1, packed=False, n_jobs=2)
-    sharded = clone(sharded).fit([bits[:100], bits[100:]])
+    sharded = clone(ShardedNeighbors(3, radius=1, packed=False, n_jobs=2))
+    sharded.fit([bits[:100], bits[100:]])
     single = HammingNeighbors(3, radius=1).fit(bits)
-    assert_array_equal(
-        sharded.kneighbors(query_bits, return_distance=False),
-        single.kneighbors(query_bits, return_distance=False),
-    )
-    balls = sharded.radius_neighbors(query_bits, return_distance=False)
-    expected = single.radius_neighbors(query_bits, return_distance=False)
-    assert_array_equal(np.concatenate(balls), np.concatenate(expected))
+    for method in ("kneighbors", "radius_neighbors"):
+        found, wanted = (getattr(one, method)(query_bits) for one in (sharded, single))
+        assert_same(found, wanted)
 
 
 def test_errors(codes, queries):
@@ -201,41 +198,14 @@ def dying_once(function, folder):
     return call
 
 
-def assert_answers(index, codes, queries):
-    """Those of one machine, of the nearest and of all within a radius."""
-    single = HammingNeighbors(7, packed=True).fit(codes)
-    for found, wanted in zip(
-        index.kneighbors(queries), single.kneighbors(queries), strict=True
-    ):
-        assert_array_equal(found, wanted)
-    for found, wanted in zip(
-        index.radius_neighbors(queries), single.radius_neighbors(queries), strict=True
-    ):
-        assert_array_equal(np.concatenate(found), np.concatenate(wanted))
-
-
-@pytest.mark.parametrize(
-    "where", ["encoding", pytest.param("indexing", marks=pytest.mark.long)]
-)
-def test_a_worker_that_dies_over_a_block(where, client, tmp_path):
+def test_a_worker_that_dies_over_a_block(client, tmp_path):
     X, _ = load_digits(return_X_y=True)
     encoder = ITQHash(12, random_state=0).fit(X)
-    expected = encoder.transform_packed(X)
-    blocks = da.from_array(X if where == "encoding" else expected, chunks=(300, -1))
+    expected, blocks = encoder.transform_packed(X), da.from_array(X, chunks=(300, -1))
     blocks = blocks.map_blocks(dying_once(np.asarray, tmp_path), meta=blocks._meta)
-    if where == "encoding":
-        blocks = encode_blocks(encoder, blocks)
-        assert_array_equal(blocks.compute(), expected)
+    blocks = encode_blocks(encoder, blocks)
+    assert_array_equal(blocks.compute(), expected)
     assert_answers(ShardedNeighbors(7).fit(blocks), expected, expected[:9])
-    assert (tmp_path / "died").exists()
-
-
-@pytest.mark.long
-def test_a_worker_that_dies_over_a_merge(client, codes, queries, tmp_path, monkeypatch):
-    index = ShardedNeighbors(7).fit(blocks_of(codes, "paths", tmp_path))
-    dying = dying_once(_neighbors._merge, tmp_path)
-    monkeypatch.setattr(_neighbors, "_merge", dying)
-    assert_answers(index, codes, queries)
     assert (tmp_path / "died").exists()
 
 
@@ -247,24 +217,4 @@ def test_a_dead_worker_loses_nothing(client, codes, queries, tmp_path):
     pids = client.run(os.getpid)
     dead = next(address for one in holders.values() for address in one)
     os.kill(pids[dead], getattr(signal, "SIGKILL", signal.SIGTERM))
-    assert_answers(index, codes, queries)
-
-
-@pytest.mark.long
-def test_a_straggler_delays_and_changes_nothing(client, codes, queries, monkeypatch):
-    """The first block answers when all others have."""
-    blocks = np.split(codes, [100, 200])
-    index = ShardedNeighbors(7).fit(blocks)
-    search = _neighbors._nearest
-
-    def last(shard, start, X, k):
-        from distributed import Event
-
-        for other in (100, 200) if start == 0 else ():
-            assert Event(f"answered {other}").wait("60s")
-        found = search(shard, start, X, k)
-        Event(f"answered {start}").set()
-        return found
-
-    monkeypatch.setattr(_neighbors, "_nearest", last)
     assert_answers(index, codes, queries)

@@ -11,13 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import each
-from decoded import scores_of_decoded
 from searches import bytes_held
 
 from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors, _asymmetric
 from skhash.neighbors.search import table_scan
-from skhash.neighbors.search.asymmetric import largest_score
 from skhash.neighbors.search.chunks import LINE
 from skhash.neighbors.store.decoder import METRICS
 
@@ -44,56 +42,10 @@ class Data:
         assert np.square(self.bits @ self.codebook).sum(axis=1).max() < 128
         return self.offset + self.bits @ self.codebook
 
-    def scores(self, metric, queries=None, **kinds):
-        """Return all scores."""
-        queries = self.queries if queries is None else queries
-        task = queries, self.decoded(), self.offset, metric
-        return scores_of_decoded(*task, **kinds)
-
-    def expected(self, metric, k, may_find=True):
-        """Return scores and positions of the nearest, by a stable sort."""
-        scores = np.where(may_find, self.scores(metric), np.inf)
-        order = np.argsort(scores, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(scores, order, axis=1), order
-
-
-def plain_distances(queries, vectors, metric):
-    """Return distances by their definitions, in float64."""
-    if metric == "inner_product":
-        return -queries @ vectors.T
-    if metric == "euclidean":
-        return np.linalg.norm(queries[:, None] - vectors, axis=2)
-    norms = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(vectors, axis=1)
-    return 1 - queries @ vectors.T / np.where(norms > 0, norms, np.inf)
-
 
 @pytest.fixture(scope="module")
 def data():
     return Data()
-
-
-@each("metric", ["euclidean", "inner_product"])
-@each("k", [1, 5, N])
-def test_the_nearest_in_the_order_of_scores(data, metric, k):
-    index = data.index(metric=metric)
-    scores, positions = index.kneighbors(data.queries, k)
-    expected = data.expected(metric, k)
-    np.testing.assert_array_equal(positions, expected[1])
-    np.testing.assert_array_equal(scores, expected[0])
-    only = index.kneighbors(data.queries, k, return_distance=False)
-    np.testing.assert_array_equal(only, positions)
-
-
-@each("metric", METRICS)
-def test_distances_are_those_of_their_definitions(data, metric):
-    """Ties of cosines are broken by rounding: scores are compared, then positions."""
-    scores, positions = data.index(metric=metric).kneighbors(data.queries, 9)
-    assert scores.dtype == np.float64
-    distances = plain_distances(data.queries, data.decoded(), metric)
-    np.testing.assert_allclose(scores, np.sort(distances, axis=1)[:, :9], atol=1e-6)
-    own = np.take_along_axis(distances, positions, axis=1)
-    np.testing.assert_allclose(scores, own, atol=1e-6)
-    assert all(len(set(found)) == 9 for found in positions)
 
 
 @each("metric", METRICS)
@@ -109,53 +61,6 @@ def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, metric):
         index.kneighbors(data.vectors[1:], exclude_self=True)
     with pytest.raises(ValueError, match="1 codes were removed"):
         index.remove([3]).kneighbors(data.vectors, exclude_self=True)
-
-
-def test_nothing_is_near_where_all_are_removed(data):
-    index = data.index().remove(np.arange(N))
-    for one in (index, index.compact()):
-        for balls in one.radius_neighbors(data.queries, 99.0):
-            assert [len(ball) for ball in balls] == [0] * len(data.queries)
-
-
-@each("metric", ["euclidean", "inner_product"])
-@each("share", [0.02, 0.3, 0.9])
-def test_filters_and_removal(data, metric, share):
-    kept = np.random.default_rng(2).random(N) < share
-    index, k = data.index(metric=metric), min(5, kept.sum())
-    masked = index.kneighbors(data.queries, k, mask=kept)
-    np.testing.assert_array_equal(masked, data.expected(metric, k, kept))
-    named = index.kneighbors(data.queries, k, ids=np.flatnonzero(kept))
-    np.testing.assert_array_equal(named, masked)
-    removed = index.remove(np.flatnonzero(~kept))
-    np.testing.assert_array_equal(removed.kneighbors(data.queries, k), masked)
-    scores, positions = removed.compact().kneighbors(data.queries, k)
-    np.testing.assert_array_equal(scores, masked[0])
-    np.testing.assert_array_equal(np.flatnonzero(kept)[positions], masked[1])
-
-
-def test_neither_threads_nor_chunks_change_the_answer(data, monkeypatch):
-    index = data.index(n_jobs=1)
-    expected = index.kneighbors(data.queries)
-    own = index.kneighbors(data.vectors, 3, exclude_self=True)
-    by_chunks = _asymmetric.row_chunks
-
-    def small_chunks(n, size):
-        return by_chunks(n, size, 999)
-
-    monkeypatch.setattr(_asymmetric, "row_chunks", small_chunks)
-    index.set_params(n_jobs=3)
-    np.testing.assert_array_equal(index.kneighbors(data.queries), expected)
-    again = index.kneighbors(data.vectors, 3, exclude_self=True)
-    np.testing.assert_array_equal(again, own)
-
-
-def test_the_graph_is_of_distances(data):
-    index = data.index()
-    distances, positions = index.kneighbors(data.queries)
-    graph = index.kneighbors_graph(data.queries, mode="distance")
-    np.testing.assert_array_equal(graph.indices.reshape(positions.shape), positions)
-    np.testing.assert_array_equal(graph.data.reshape(distances.shape), distances)
 
 
 def test_what_is_missing_or_does_not_fit_is_refused(data):
@@ -191,18 +96,6 @@ def test_a_failed_addition_leaves_the_index_as_it_was(data):
     np.testing.assert_array_equal(index.kneighbors(data.queries), expected)
 
 
-def test_errors_are_added_to_squared_distances(data):
-    """A quarter of them."""
-    errors = np.random.default_rng(0).integers(0, 9, N).astype(float)
-    index = AsymmetricNeighbors(7)
-    index.fit(data.bits, decoder=data.decoder, errors=errors)
-    scores = data.scores("euclidean", added=errors / 4)
-    order = np.argsort(scores, axis=1, kind="stable")[:, :7]
-    found = index.kneighbors(data.queries)
-    np.testing.assert_array_equal(found[1], order)
-    np.testing.assert_array_equal(found[0], np.take_along_axis(scores, order, axis=1))
-
-
 @each("metric", ["euclidean", "cosine"])
 def test_a_sum_of_entries_that_is_zero_has_the_number_0(metric):
     """Not what rounding leaves of it, which would take more bytes for all codes."""
@@ -227,60 +120,25 @@ def test_a_sum_of_entries_that_is_zero_has_the_number_0(metric):
     np.testing.assert_array_equal(found[1], [np.arange(16)])
 
 
-@each("metric", ["euclidean", "cosine"])
-def test_an_infinite_error_marks_a_vector_of_zeros(data, metric):
-    """Where directions are compared, whatever its code decodes to."""
-    errors = np.where(np.arange(N) % 3, 1.0, np.inf)
-    index = AsymmetricNeighbors(N, metric=metric)
-    if metric == "euclidean":
-        with pytest.raises(ValueError, match="infinity"):
-            index.fit(data.bits, decoder=data.decoder, errors=errors)
-        return
-    index.fit(data.bits, decoder=data.decoder, errors=errors)
-    expected = plain_distances(data.queries, data.decoded(), metric)
-    expected[:, ::3] = 1
-    found = np.empty_like(expected)
-    distances, positions = index.kneighbors(data.queries)
-    np.put_along_axis(found, positions, distances, axis=1)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_later_codes_may_have_larger_numbers(data):
-    """Those of codes before keep theirs, in more bytes."""
-    errors = np.linspace(1, 100, N)
-    errors[200:] *= 30
-    index = AsymmetricNeighbors(N)
-    index.fit(data.bits[:200], decoder=data.decoder, errors=errors[:200])
-    index.kneighbors(data.queries, 1)  # whose blocks are not those of later
-    index.partial_fit(data.bits[200:], errors=errors[200:])
-    scores = data.scores("euclidean", added=errors / 4)
-    order = np.argsort(scores, axis=1, kind="stable")
-    found = index.kneighbors(data.queries)
-    np.testing.assert_array_equal(found[1], order)
-    scores = np.take_along_axis(scores, order, axis=1)
-    np.testing.assert_allclose(found[0], scores, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+@each(
+    "errors, metric, message",
     [
-        ({"errors": np.ones(N - 1)}, "inconsistent numbers of samples"),
-        ({"errors": -np.ones(N)}, "at least 0, got shape .* a minimum of -1.0"),
-        ({"errors": np.ones((N, 1))}, "squared distances, of shape"),
-        ({"errors": np.full(N, np.nan)}, "NaN"),
-        ({"errors": np.ones(N), "metric": "inner_product"}, "distances and angles"),
+        (np.ones(N - 1), "euclidean", "inconsistent numbers of samples"),
+        (-np.ones(N), "euclidean", "at least 0, got shape .* a minimum of -1.0"),
+        (np.ones((N, 1)), "euclidean", "squared distances, of shape"),
+        (np.full(N, np.nan), "euclidean", "NaN"),
+        (np.full(N, np.inf), "euclidean", "infinity"),
+        (np.ones(N), "inner_product", "distances and angles"),
     ],
 )
-def test_errors_that_are_none(data, arguments, message):
-    index = AsymmetricNeighbors(metric=arguments.pop("metric", "euclidean"))
+def test_errors_that_are_none(data, errors, metric, message):
+    index = AsymmetricNeighbors(metric=metric)
     with pytest.raises(ValueError, match=message):
-        index.fit(data.bits, decoder=data.decoder, **arguments)
+        index.fit(data.bits, decoder=data.decoder, errors=errors)
 
 
 def test_errors_are_for_all_codes_or_none(data):
-    index = data.index()
-    with pytest.raises(ValueError, match="index have no errors; give errors to fit"):
-        index.partial_fit(data.bits, errors=np.ones(N))
+    index = AsymmetricNeighbors()
     index.fit(data.bits, decoder=data.decoder, errors=np.ones(N))
     with pytest.raises(ValueError, match="index have errors; give errors to fit"):
         index.partial_fit(data.bits)
@@ -292,8 +150,8 @@ def test_radii_that_are_none(data, radius):
         data.index().radius_neighbors(data.queries, radius)
 
 
-@pytest.mark.parametrize("search_fraction", [1.0, 0.1])
-@pytest.mark.parametrize("metric", METRICS)
+@each("search_fraction", [1.0, 0.1])
+@each("metric", METRICS)
 def test_bytes_are_those_of_all_arrays(data, metric, search_fraction, monkeypatch):
     """The same before and after the first search, but for positions and lists."""
     monkeypatch.setattr(table_scan, "MIN_BLOCKS", 1)
@@ -343,25 +201,6 @@ def test_a_codebook_of_bytes_is_held_once(data, tmp_path):
         np.testing.assert_array_equal(one.kneighbors(data.queries), expected)
 
 
-@each("metric", ["euclidean", "inner_product"])
-def test_balls(data, metric):
-    """All within a radius, with filters, up to the largest distance of a pair."""
-    every = data.scores(metric)
-    mask = np.random.default_rng(0).random(N) < 0.3
-    for radius in np.quantile(every, [0, 0.01, 0.5, 1], method="lower"):
-        index = data.index(metric=metric, radius=float(radius))
-        for options, may_find in (({}, True), ({"mask": mask}, mask)):
-            found = index.radius_neighbors(data.queries, **options)
-            scores, places = data.expected(metric, N, may_find)
-            for i, own in enumerate((scores <= radius).sum(axis=1)):
-                np.testing.assert_array_equal(found[1][i], places[i, :own])
-                np.testing.assert_array_equal(found[0][i], scores[i, :own])
-        graph = index.radius_neighbors_graph(data.queries, mode="distance")
-        within = np.where(every <= radius, every, 0)
-        np.testing.assert_array_equal(graph.toarray(), within)
-        assert graph.nnz == (every <= radius).sum()
-
-
 def test_balls_of_fitted_vectors_leave_themselves_out(data, monkeypatch):
     chunks = [slice(0, 7), slice(7, N)]
     monkeypatch.setattr(_asymmetric, "row_chunks", lambda *_: chunks)
@@ -384,36 +223,6 @@ def test_the_largest_radius_finds_all(data, metric):
         for radius in (-1e300, *([-1e-200] if metric != "inner_product" else [])):
             none = index.radius_neighbors(data.queries, radius)[1]
             assert [len(own) for own in none] == len(none) * [0]
-
-
-@each("dtype", [np.float32, np.float64])
-@each("metric", METRICS)
-def test_the_largest_score_within_a_radius(metric, dtype):
-    """Of it and of its neighbours among the floats, by distances in float64."""
-    limits = np.finfo(dtype)
-    radii = [0.0, -0.0, 0.1, 0.3, 1 / 3, 2.0, 3, 16777217, 1e-22, 1e-30, 1e-200, 1e20]
-    radii += [1e39, 1e160, 1e300, float(limits.max), float(limits.tiny)]
-    radii += np.random.default_rng(0).lognormal(0, 20, 200).tolist()
-    for radius in [*radii, *(-radius for radius in radii)]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            score = largest_score(radius, metric, np.dtype(dtype))
-        assert score.dtype == dtype
-
-        def is_within(score, radius=radius):
-            if metric == "euclidean":
-                return score < 0 or np.sqrt(np.float64(score)) <= radius
-            return np.float64(score) <= np.float64(radius)
-
-        with np.errstate(over="ignore"):
-            above = np.nextafter(score, dtype(np.inf))
-        if metric == "euclidean" and radius < 0:
-            assert score < 0  # scores are not
-        elif score == limits.min:  # no score is as small
-            assert radius <= float(limits.min)
-        else:
-            assert is_within(score)
-            assert above == np.inf or not is_within(above)
 
 
 @each("block_bits", [1, 8])

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 from cases import each
-from scipy.stats import spearmanr
 from sklearn.cluster import DBSCAN
-from sklearn.datasets import load_digits
-from sklearn.frozen import FrozenEstimator
 from sklearn.manifold import Isomap
-from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 
 from skhash.neighbors import AsymmetricNeighbors, HashedNeighbors
 
@@ -80,39 +75,3 @@ def test_classes_of_neighbors(metric, make):
     expected = KNeighborsClassifier(metric=metric, **params).fit(X, y)
     found = by_graph.predict_proba(search.transform(queries))
     np.testing.assert_allclose(found, expected.predict_proba(queries), atol=1e-3)
-
-
-@pytest.fixture(scope="module", params=RADII)
-def digits(request):
-    """Return rows, their labels, queries, the metric and a fitted quantizer."""
-    X, y = load_digits(return_X_y=True)
-    search = HashedNeighbors(16, metric=request.param).fit(X[:800])
-    quantizer = FrozenEstimator(search.encoder_)
-    return X[:800], y[:800], X[800:], request.param, quantizer
-
-
-@pytest.mark.parametrize(
-    ("params", "least"),
-    [
-        ({}, (0.7, 0.92, 0.97)),
-        pytest.param(
-            {"rerank": 100, "vectors": True},
-            (0.95, 0.99, 0.99),
-            marks=pytest.mark.long,
-        ),
-    ],
-)
-def test_graphs_of_digits_are_about_those_of_the_vectors(digits, params, least):
-    X, y, queries, metric, quantizer = digits
-    search = HashedNeighbors(quantizer, n_neighbors=K, metric=metric, **params)
-    graph = search.fit(X).transform(X)
-    clusters = clusters_of(search.radius_neighbors_graph, X, metric, RADII[metric][1])
-    assert len(np.unique(clusters[1])) > 9
-    assert adjusted_rand_score(*clusters) > least[0]
-    near = Isomap(n_neighbors=K, metric="precomputed").fit(graph).dist_matrix_
-    true = Isomap(n_neighbors=K, metric=metric).fit(X).dist_matrix_
-    assert spearmanr(near.ravel(), true.ravel())[0] > least[1]
-    by_graph = make_pipeline(search, KNeighborsClassifier(K, metric="precomputed"))
-    found = by_graph.fit(X, y).predict(queries)
-    expected = KNeighborsClassifier(K, metric=metric).fit(X, y).predict(queries)
-    assert (found == expected).mean() > least[2]

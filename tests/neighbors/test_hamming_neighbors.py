@@ -8,12 +8,10 @@ from cases import each
 from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.base import clone
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
-from sklearn.pipeline import make_pipeline
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.estimator_checks import check_estimator
 
 from skhash.codes import hamming_distances, pack_bits, unpack_bits
-from skhash.metrics import mean_average_precision_score
 from skhash.neighbors import HammingNeighbors
 
 
@@ -48,63 +46,8 @@ def expected_neighbors(codes, queries, k):
     return np.take_along_axis(distances, positions, axis=1), positions
 
 
-def expected_without_self(codes, reach):
-    """All others of each code, in order, as far as `reach` (a function) says."""
-    distances, positions = expected_neighbors(codes, codes, len(codes))
-    for i in range(len(codes)):
-        other = positions[i] != i
-        kept = reach(distances[i][other])
-        yield distances[i][other][kept], positions[i][other][kept]
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("n_jobs", [None, 1, 2])
-def test_kneighbors(bits, queries, packed, n_jobs):
-    codes, asked = (pack_bits(bits), pack_bits(queries)) if packed else (bits, queries)
-    index = HammingNeighbors(7, packed=packed, n_jobs=n_jobs).fit(codes)
-    distances, positions = index.kneighbors(asked)
-    expected_distances, expected_positions = expected_neighbors(bits, queries, 7)
-    np.testing.assert_array_equal(distances, expected_distances)
-    np.testing.assert_array_equal(positions, expected_positions)
-    assert distances.dtype == np.int32
-    assert positions.dtype == np.intp
-    np.testing.assert_array_equal(
-        index.kneighbors(asked, 3, return_distance=False), expected_positions[:, :3]
-    )
-
-
-@pytest.mark.parametrize("k", [1, 5, 40, 299])
-def test_kneighbors_of_the_fitted_codes_leave_themselves_out(bits, k):
-    distances, positions = HammingNeighbors().fit(bits).kneighbors(n_neighbors=k)
-    nearest = expected_without_self(bits, lambda d: slice(k))
-    for i, (expected_distances, expected_positions) in enumerate(nearest):
-        np.testing.assert_array_equal(distances[i], expected_distances)
-        np.testing.assert_array_equal(positions[i], expected_positions)
-
-
-def test_radius_neighbors(bits, queries):
-    index = HammingNeighbors(radius=9).fit(bits)
-    distances, positions = index.radius_neighbors(queries)
-    all_distances, all_positions = expected_neighbors(bits, queries, len(bits))
-    for i, inside in enumerate(all_distances <= 9):
-        np.testing.assert_array_equal(distances[i], all_distances[i][inside])
-        np.testing.assert_array_equal(positions[i], all_positions[i][inside])
-    assert distances.dtype == positions.dtype == object
-    empty = index.radius_neighbors(queries, radius=0, return_distance=False)
-    assert [len(found) for found in empty] == [0] * len(queries)
-
-
-@pytest.mark.parametrize("radius", [0, 1, 70])
-def test_radius_neighbors_of_the_fitted_codes_leave_themselves_out(bits, radius):
-    distances, positions = HammingNeighbors().fit(bits).radius_neighbors(radius=radius)
-    inside = expected_without_self(bits, lambda d: d <= radius)
-    for i, (expected_distances, expected_positions) in enumerate(inside):
-        np.testing.assert_array_equal(distances[i], expected_distances)
-        np.testing.assert_array_equal(positions[i], expected_positions)
-
-
-@pytest.mark.parametrize("mode", ["connectivity", "distance"])
-@pytest.mark.parametrize("fitted", [True, False])
+@each("mode", ["connectivity", "distance"])
+@each("fitted", [True, False])
 def test_graphs_are_those_of_scikit_learn(bits, queries, mode, fitted):
     X = None if fitted else queries
     index = HammingNeighbors(4, radius=12).fit(bits)
@@ -131,45 +74,6 @@ def test_graphs_are_arrays_where_those_of_scikit_learn_are(bits):
         assert isinstance(HammingNeighbors().fit_transform(bits), sparse.csr_array)
 
 
-def test_transform_feeds_precomputed_estimators(bits):
-    y = bits[:, 0] + 2 * bits[:, 1]
-    codes, unseen = bits[:250], bits[250:]
-    behind = make_pipeline(
-        HammingNeighbors(n_neighbors=10),
-        KNeighborsClassifier(n_neighbors=3, metric="precomputed", weights="distance"),
-    )
-    alone = KNeighborsClassifier(n_neighbors=3, metric="manhattan", weights="distance")
-    behind.fit(codes, y[:250])
-    alone.fit(codes.astype(float), y[:250])
-    agree = behind.predict(unseen) == alone.predict(unseen.astype(float))
-    assert agree.mean() > 0.9
-    graph = behind[0].transform(codes)
-    assert graph.nnz == 11 * len(codes)
-    np.testing.assert_array_equal(graph.toarray().diagonal(), 0)
-    assert list(behind[0].get_feature_names_out())[-1] == "hammingneighbors249"
-
-
-def test_score_is_the_mean_average_precision(bits, queries):
-    y = bits[:, :2]
-    score = HammingNeighbors().fit(bits, y).score(queries, queries[:, :2])
-    expected = mean_average_precision_score(queries, bits, queries[:, :2], y)
-    assert score == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_partial_fit_equals_fit(bits, queries, packed):
-    codes, asked = (pack_bits(bits), pack_bits(queries)) if packed else (bits, queries)
-    y = np.arange(300).astype(str)
-    index = HammingNeighbors(packed=packed)
-    for rows in np.array_split(np.arange(300), 23):
-        index.partial_fit(codes[rows], y[rows])
-    whole = HammingNeighbors(packed=packed).fit(codes, y)
-    np.testing.assert_array_equal(index.packed_codes_, whole.packed_codes_)
-    np.testing.assert_array_equal(index.y_, whole.y_)
-    assert index.n_samples_fit_ == index.transform(asked).shape[1] == 300
-    np.testing.assert_array_equal(index.kneighbors(asked), whole.kneighbors(asked))
-
-
 def test_partial_fit_copies_each_row_a_bounded_number_of_times():
     index = HammingNeighbors()
     buffers = set()
@@ -190,34 +94,25 @@ def test_partial_fit_does_not_write_into_the_data_of_the_caller():
     np.testing.assert_array_equal(index.y_, [0, 0, 1, 1])
 
 
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize(
-    ("codes", "y"),
+@each(
+    "codes, y, message",
     [
-        ([[0, 2]], [1]),
-        ([[0, 1]], [1, 2]),
-        ([[np.nan, 1]], [1]),
-        ([0, 1], [1, 2]),
-        (np.zeros((0, 2)), []),
+        ([[0, 2]], [1], "0 and 1 only"),
+        ([[0, 1]], [1, 2], "inconsistent numbers"),
+        ([[np.nan, 1]], [1], "NaN"),
+        ([0, 1], [1, 2], "1D array"),
+        (np.zeros((0, 2)), [], "0 sample"),
+        ([[0, 1]], None, "have labels, but these have none"),
+        ([[0, 1]], [[1, 2]], "same columns"),
+        ([[0]], [7], "X has 1 features"),
     ],
 )
-def test_a_failed_call_changes_nothing(method, codes, y):
+def test_partial_fit_refuses_what_does_not_fit(codes, y, message):
     index = HammingNeighbors(n_neighbors=1).fit([[0, 0], [1, 1]], [5, 6])
     before = pickle.dumps(index)
-    with pytest.raises(ValueError):
-        getattr(index, method)(codes, y)
+    with pytest.raises(ValueError, match=message):
+        index.partial_fit(codes, y)
     assert pickle.dumps(index) == before
-
-
-def test_partial_fit_refuses_what_does_not_fit():
-    index = HammingNeighbors().fit([[0, 0], [1, 1]], [5, 6])
-    with pytest.raises(ValueError, match="have labels, but these have none"):
-        index.partial_fit([[0, 1]])
-    with pytest.raises(ValueError, match="same columns"):
-        index.partial_fit([[0, 1]], [[1, 2]])
-    with pytest.raises(ValueError, match="X has 1 features"):
-        index.partial_fit([[0]], [7])
-    assert index.n_samples_fit_ == 2
     with pytest.raises(ValueError, match="have no labels, but these have some"):
         HammingNeighbors().fit([[0]]).partial_fit([[1]], [1])
 
@@ -268,22 +163,6 @@ def test_a_device_that_is_gone_means_the_cpu(bits, queries):
     np.testing.assert_array_equal(index.kneighbors(queries), expected)
 
 
-def test_devices(bits, queries, device):
-    index = HammingNeighbors(6, radius=10).fit(bits)
-    expected = index.kneighbors(queries), index.kneighbors()
-    ball = index.radius_neighbors(queries)
-    index.set_params(device=device)
-    np.testing.assert_array_equal(index.kneighbors(queries), expected[0])
-    np.testing.assert_array_equal(index.kneighbors(), expected[1])
-    for found, expected_found in zip(
-        index.radius_neighbors(queries), ball, strict=True
-    ):
-        for one, expected_one in zip(found, expected_found, strict=True):
-            np.testing.assert_array_equal(one, expected_one)
-    nothing = index.radius_neighbors(queries, mask=np.zeros(len(bits), dtype=bool))
-    assert [len(row) for part in nothing for row in part] == 2 * len(queries) * [0]
-
-
 def test_pickle_holds_codes_and_no_room(bits, queries):
     index = HammingNeighbors().fit(bits[:250], np.arange(250))
     index.partial_fit(bits[250:251], [250])
@@ -326,8 +205,8 @@ def ask(index, method, queries):
 LARGE = 2**60 + 1
 
 
-@pytest.mark.parametrize(
-    ("some", "others"),
+@each(
+    "some, others",
     [
         ([1, 2], ["1", "b"]),
         (["1", "b"], [1, 2]),
@@ -347,8 +226,8 @@ def test_labels_that_would_change_are_refused(some, others):
     assert index.y_.tolist() == list(some)
 
 
-@pytest.mark.parametrize(
-    ("some", "others"),
+@each(
+    "some, others",
     [
         (np.array([1, 2], dtype=np.int32), np.array([LARGE, 255])),
         (np.array([LARGE, 2]), np.array([1, 255], dtype=np.uint8)),
@@ -378,22 +257,8 @@ def test_codes_of_another_width_reach_no_kernel(method, fitted_packed):
     ask(index, method if method != "partial_fit" else "kneighbors", codes)
 
 
-@pytest.mark.parametrize("method", [*QUERY_METHODS, "partial_fit", "save"])
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"n_neighbors": 0},
-        {"n_neighbors": "3"},
-        {"n_neighbors": [3]},
-        {"radius": -1},
-        {"radius": 2.0},
-        {"algorithm": "fast"},
-        {"packed": "no"},
-        {"n_jobs": 1.5},
-        {"device": 0},
-    ],
-    ids=str,
-)
+@each("method", [*QUERY_METHODS, "partial_fit", "save"])
+@each("params", [{"n_neighbors": "3"}, {"radius": 2.0}, {"n_jobs": 1.5}])
 def test_impossible_parameters_after_fit(bits, method, params, tmp_path):
     """The message is that of fit, whatever passed before."""
     index = HammingNeighbors(2).fit(bits, bits[:, 0])
@@ -418,14 +283,3 @@ def test_numbers_of_few_bits(bits, queries):
     assert index.transform(queries[:1]).nnz == 128
     found = index.radius_neighbors(queries, return_distance=False)
     assert all(len(one) == len(bits) for one in found)
-
-
-@each("algorithm", ["auto", "brute", "multi_index", "pruned"])
-def test_an_index_without_codes_finds_none_near(algorithm):
-    """Neither of others, nor of the index itself."""
-    bits = np.random.default_rng(0).integers(0, 2, (20, 9), dtype=np.uint8)
-    index = HammingNeighbors(algorithm=algorithm).fit(bits).remove(np.arange(20))
-    for queries in (bits, bits[:2], None):
-        for found in index.compact().radius_neighbors(queries, 3):
-            assert [len(ball) for ball in found] == [0] * len(found)
-            assert len(found) == (0 if queries is None else len(queries))

@@ -1,6 +1,5 @@
 """`HashedNeighbors` against its parts, put together by hand."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +32,7 @@ from skhash.metrics import (
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, _hashed
 from skhash.quantization import LinearDecoder
 from skhash.utils.arrays import unit_rows
-from skhash.utils.chunks import RowView
+from skhash.utils.chunks import RowView, dense_chunks, row_chunks
 
 ENCODER = RandomHyperplaneHash(21, random_state=0)
 QUANTIZER = AdditiveQuantizer(3, n_alternations=1, beam_width=2)
@@ -67,24 +66,8 @@ def exact(queries, rows, metric):
     return np.linalg.norm(queries[:, None] - rows, axis=2)
 
 
-@each("index", [None, HammingNeighbors(7)])
-def test_bits_are_searched_by_hamming_distance(data, index):
-    encoder = RandomHyperplaneHash(200, random_state=0).fit(data.database)
-    by_hand = HammingNeighbors().fit(encoder.transform(data.database))
-    search = HashedNeighbors(encoder, index=index).fit(data.database)
-    expected = by_hand.kneighbors(encoder.transform(data.query))
-    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
-    fewer = search.kneighbors(data.query, 2, return_distance=False)
-    np.testing.assert_array_equal(fewer, expected[1][:, :2])
-    assert search.encoder_ is not encoder and search.index_ is not index
-    # The codes of fitted vectors are known.
-    expected = by_hand.kneighbors()
-    for X, options in ((None, {}), (data.database, {"exclude_self": True})):
-        np.testing.assert_array_equal(search.kneighbors(X, **options), expected)
-
-
 @each("metric", METRICS)
-@each("encoder", [3, QUANTIZER, make_pipeline(PCA(12), QUANTIZER)])
+@each("encoder", [1, make_pipeline(PCA(12), QUANTIZER)])
 def test_bytes_are_those_of_a_quantizer(data, encoder, metric):
     """Step by step, the same."""
     search = HashedNeighbors(encoder, metric=metric).fit(data.database[:350])
@@ -92,12 +75,12 @@ def test_bytes_are_those_of_a_quantizer(data, encoder, metric):
     rows, queries = data.database, data.query
     if metric == "cosine":
         rows, queries = normalize(rows), normalize(queries)
-    by_hand = AdditiveQuantizer(3) if encoder == 3 else clone(encoder)
+    by_hand = AdditiveQuantizer(1) if encoder == 1 else clone(encoder)
     by_hand.fit(rows[:350])
     parts = rows[:350], rows[350:]
     codes = np.concatenate([by_hand.transform(part) for part in parts])
     quantizer, arguments = by_hand, {}
-    if encoder not in (3, QUANTIZER):
+    if encoder != 1:
         rows, queries = map(by_hand[0].transform, (rows, queries))
         quantizer = by_hand[1]
     if metric == "euclidean":
@@ -132,31 +115,7 @@ def test_an_encoders_bits_may_be_searched_by_uncompressed_queries(data, metric):
 
 
 @each("metric", METRICS)
-@each("encoder", [3, ENCODER])
-def test_all_vectors_reranked_are_the_true_neighbors(data, encoder, metric):
-    search = by_vectors(encoder=encoder, metric=metric).fit(data.database)
-    expected = true_neighbors(data.query, data.database, 5, metric=metric)
-    distances, found = search.kneighbors(data.query)
-    np.testing.assert_array_equal(found, expected)
-    scores = np.take_along_axis(exact(data.query, data.database, metric), found, 1)
-    np.testing.assert_allclose(distances, scores, rtol=1e-9, atol=1e-12)
-    own = true_neighbors(data.database, n_neighbors=5, metric=metric)
-    np.testing.assert_array_equal(search.kneighbors()[1], own)
-    again = search.kneighbors(data.database, exclude_self=True)[1]
-    np.testing.assert_array_equal(again, own)
-    radius = np.median(distances)
-    balls = search.radius_neighbors(data.query, radius)
-    scores = exact(data.query, data.database, metric)
-    for own, ball in zip(scores, balls[1], strict=True):
-        order = np.argsort(own, kind="stable")
-        sure = np.abs(own[order] - radius) > 1e-9
-        inside = order[(own[order] <= radius) & sure]
-        np.testing.assert_array_equal(ball[np.isin(ball, inside)], inside)
-        assert len(ball) - len(inside) <= np.count_nonzero(~sure)
-
-
-@each("metric", METRICS)
-@each("encoder", [3, ENCODER, make_pipeline(PCA(12), ENCODER)])
+@each("encoder", [QUANTIZER, make_pipeline(PCA(12), ENCODER)])
 def test_the_nearest_codes_are_reranked(data, encoder, metric):
     search = by_vectors(30, encoder, metric=metric)
     search.fit(data.database[:300]).partial_fit(data.database[300:])
@@ -177,20 +136,8 @@ def test_the_nearest_codes_are_reranked(data, encoder, metric):
         search.kneighbors(data.query, 31)
 
 
-def test_no_option_changes_the_codes(data):
-    """Neither how many are re-ranked nor the index."""
-    plain = HashedNeighbors(ENCODER).fit(data.database).index_.packed_codes_
-    for search in (
-        by_vectors(20),
-        HashedNeighbors(ENCODER, index=AsymmetricNeighbors(search_fraction=0.5)),
-        by_vectors(20, index=AsymmetricNeighbors()),
-    ):
-        found = search.fit(data.database).index_.packed_codes_
-        np.testing.assert_array_equal(found, plain)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
+@each(
+    "params, message",
     [
         ({"rerank": 10}, "rerank=10 and vectors=None do not go together"),
         ({"vectors": True}, "rerank=None and vectors=True"),
@@ -213,18 +160,6 @@ def test_parameters_that_do_not_go_together(data, params, message):
     search.rerank = 10
     with pytest.raises(ValueError, match="fit it with vectors=True"):
         search.kneighbors(data.query)
-
-
-@each("encoder", [ENCODER, 3])
-def test_scaled_rows_are_those_of_the_cosine(data, encoder):
-    """The same as scaling rows before."""
-    norms = np.random.default_rng(0).lognormal(size=len(data.database))[:, None]
-    X, query = data.database * norms, data.query * norms[: len(data.query)]
-    search = HashedNeighbors(encoder, metric="cosine").fit(X)
-    for other in ("cosine", "euclidean"):
-        by_hand = HashedNeighbors(encoder, metric=other).fit(normalize(X))
-        found, expected = search.kneighbors(query), by_hand.kneighbors(normalize(query))
-        assert (found[1] == expected[1]).mean() > 0.98  # the rest are ties of rounding
 
 
 def test_the_score_of_codes(data):
@@ -269,7 +204,7 @@ def test_the_score_is_that_of_what_is_found(data, labels, rerank):
     assert scorer(behind, -data.query, query_labels) == score
 
 
-@each("kind", ["bsr", "coo", "csc", "dia", "dok", "lil"])
+@each("kind", ["coo", "csc"])
 def test_the_score_of_sparse_queries(data, kind):
     search = HashedNeighbors(ENCODER, index=AsymmetricNeighbors())
     search.fit(data.database, data.database_labels)
@@ -345,38 +280,13 @@ def test_scorers_see_encoder_and_index(data, scoring):
     )
 
 
-def test_asymmetric_neighbors_of_the_fitted_vectors(data):
+def test_decoded_codes_have_no_vectors_to_ask_for(data):
     search = HashedNeighbors(QUANTIZER).fit(data.database)
     with pytest.raises(ValueError, match="X=None asks for .* exclude_self=True"):
         search.kneighbors()
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        search.kneighbors(data.query, exclude_self=True)
-    scores, positions = search.kneighbors(data.database, 6)
     own = search.kneighbors(data.database, exclude_self=True)
-    for i in range(len(data.database)):
-        other = positions[i] != i
-        np.testing.assert_array_equal(own[1][i], positions[i][other][:5])
-        np.testing.assert_array_equal(own[0][i], scores[i][other][:5])
-
-
-@each("encoder", [ENCODER, QUANTIZER])
-@each("vectors", [None, True])
-def test_rows_are_added_and_the_encoder_stays(data, encoder, vectors):
-    frozen = FrozenEstimator(clone(encoder).fit(data.train))
-    params = {"rerank": vectors and 20, "vectors": vectors}
-    search = HashedNeighbors(frozen, **params)
-    search.partial_fit(data.database[:250])
-    search.partial_fit(data.database[250:251]).partial_fit(data.database[251:])
-    assert search.encoder_ is frozen
-    at_once = HashedNeighbors(frozen, **params).fit(data.database)
-    expected = at_once.kneighbors(data.query)
-    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
-    radius = expected[0][0, -1]
-    expected = at_once.radius_neighbors(data.query, radius)
-    found = search.radius_neighbors(data.query, radius)
-    for own, theirs in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(np.hstack(own), np.hstack(theirs))
-        assert list(map(len, own)) == list(map(len, theirs))
+    expected = search.index_.kneighbors(data.database, exclude_self=True)
+    np.testing.assert_array_equal(own, expected)
 
 
 def test_queries_are_encoded_only_where_their_codes_are_compared(data):
@@ -401,35 +311,6 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data):
         ranked.kneighbors(data.query)
 
 
-def test_ids_and_filters_reach_the_index(data):
-    names = np.array([f"digit {i}" for i in range(400)])
-    search = by_vectors()
-    search.partial_fit(data.database[:100], ids=names[:100])
-    search.partial_fit(data.database[100:], ids=names[100:])
-    _, positions = search.kneighbors(data.query)
-    found = search.kneighbors(data.query, return_distance=False, return_ids=True)
-    np.testing.assert_array_equal(found, names[positions])
-    mask = np.arange(400) % 2 == 0
-    even = search.kneighbors(data.query, return_distance=False, mask=mask)
-    expected = 2 * true_neighbors(data.query, data.database[::2], 5)
-    np.testing.assert_array_equal(even, expected)
-    found = search.remove(names[1::2]).kneighbors(data.query, return_distance=False)
-    np.testing.assert_array_equal(found, even)
-    found = search.compact().kneighbors(data.query, return_distance=False)
-    np.testing.assert_array_equal(2 * found, even)
-
-
-def test_graphs_are_those_of_the_neighbors(data):
-    search = by_vectors().fit(data.database)
-    distances, positions = search.kneighbors(data.query)
-    graph = search.kneighbors_graph(data.query, mode="distance")
-    np.testing.assert_array_equal(graph.indices.reshape(positions.shape), positions)
-    np.testing.assert_array_equal(graph.data.reshape(positions.shape), distances)
-    own = search.kneighbors_graph()
-    np.testing.assert_array_equal(own.indices.reshape(400, 5), search.kneighbors()[1])
-    assert search.transform(data.query).nnz == 30 * 6
-
-
 @each("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
 def test_its_own_number_of_neighbors_comes_first(data, index):
     search = HashedNeighbors(ENCODER, index=index, n_neighbors=4).fit(data.database)
@@ -437,13 +318,6 @@ def test_its_own_number_of_neighbors_comes_first(data, index):
     np.testing.assert_array_equal(*found)
     with pytest.raises(ValueError, match="'n_neighbors' parameter"):
         clone(search).set_params(n_neighbors=0).fit(data.database)
-
-
-def test_a_memory_map_stays_one(data, tmp_path):
-    np.save(tmp_path / "vectors.npy", data.database)
-    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    search = by_vectors().fit(mapped)
-    assert np.shares_memory(search.index_._store["vectors"], mapped)
 
 
 def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):
@@ -475,35 +349,6 @@ def file(data, tmp_path):
     return tmp_path / "vectors.npy"
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_a_file_of_vectors_is_used_where_it_lies(data, file, tmp_path, metric):
-    by_copy = by_vectors(50, metric=metric)
-    by_file = clone(by_copy).set_params(vectors=file).fit(data.database)
-    expected = by_copy.fit(data.database).kneighbors(data.query)
-
-    def check(search):
-        scores, positions = search.kneighbors(data.query)
-        np.testing.assert_array_equal(positions, expected[1])
-        np.testing.assert_allclose(scores, expected[0], rtol=1e-3, atol=1e-6)
-
-    check(by_file)
-    # Less than with the vectors, by nearly their bytes.
-    without = len(pickle.dumps(by_copy)) - 0.8 * data.database.nbytes
-    pickled = pickle.dumps(by_file)
-    assert len(pickled) < without
-    check(pickle.loads(pickled))
-    folder = tmp_path / "index"
-    by_file.save(folder)
-    (saved,) = folder.iterdir()
-    assert saved.stat().st_size < without
-    for options in ({}, {"mmap": True}):
-        check(HashedNeighbors.load(folder, **options))
-    by_file.partial_fit(data.database[:3]).save(folder)
-    assert saved.stat().st_size > without  # no longer those of the file
-    by_file.remove([400, 401, 402])
-    check(by_file)
-
-
 def test_another_file_of_vectors_is_refused(data, file, tmp_path):
     search = by_vectors(50).set_params(vectors=str(file))
     with pytest.raises(ValueError, match="has 400 rows, but X has 399"):
@@ -521,21 +366,17 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
     with pytest.raises(ValueError, match="changed since it was indexed"):
         later.kneighbors(data.query)
     HashedNeighbors.load(tmp_path / "index", verify=False)
-    np.save(file, other[1:])
-    with pytest.raises(ValueError, match=r"vectors\.npy has 399 rows"):
-        HashedNeighbors.load(tmp_path / "index", verify=False)
     file.unlink()
     with pytest.raises(FileNotFoundError, match=r"no file .*vectors\.npy"):
         HashedNeighbors.load(tmp_path / "index")
-    with pytest.raises(FileNotFoundError, match=r"no file .*vectors\.npy"):
-        search.fit(other)
 
 
 @each("make", [lambda encoder: encoder, FrozenEstimator])
 def test_vectors_are_scaled_where_they_are_read(make, monkeypatch):
     """No copy of all is made for the cosine, and the codes are those of such a copy."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30_000, 300)).astype(np.float32)
+    for chunks in (row_chunks, dense_chunks):
+        monkeypatch.setattr(chunks, "__defaults__", (10**5,))
+    X = np.random.default_rng(0).normal(size=(3000, 30)).astype(np.float32)
     X[7] = 0
     options = {"n_alternations": 0, "beam_width": 1, "max_train_samples": 600}
     encoder = AdditiveQuantizer(1, **options).fit(unit_rows(X[:600]))

@@ -1,7 +1,6 @@
 """`JaccardNeighbors` against fractions of Python's integers, and scikit-learn."""
 
 import copy
-import pickle
 import tracemalloc
 from fractions import Fraction
 
@@ -13,16 +12,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from sklearn.cluster import DBSCAN
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.estimator_checks import check_estimator
 
 import skhash
 from skhash.codes import pack_bits
 from skhash.neighbors import JaccardNeighbors, duplicate_groups, radius_pairs
 from skhash.neighbors.kernels import planes as kernels
-from skhash.neighbors.search import planes as search
-from skhash.neighbors.store.planes import Planes
 
 RADII = 0, 0.25, 0.3, 1 / 3, 0.5, 0.9, 1, 2
 # Within a block of the kernels, and beyond.
@@ -115,27 +110,19 @@ def test_equal_distances_of_other_fractions_are_in_the_order_of_positions():
     assert_found(index.kneighbors(queries, 700), expected(queries, codes, 700))
 
 
-@each("n_equal", [0, 30, 150, 400])
+@each("n_equal", [0, 150, 400])
 def test_many_neighbors_of_more_blocks(n_equal):
     """Where some blocks tell how far away the last one is, rightly or not."""
     rng = np.random.default_rng(n_equal)
-    codes = (rng.random((10_000, 40)) < rng.random((10_000, 1))).astype(np.uint8)
+    codes = (rng.random((6000, 40)) < rng.random((6000, 1))).astype(np.uint8)
     codes[:n_equal] = query = np.repeat([1, 0], 20)
-    index, queries = JaccardNeighbors(200).fit(codes), [codes[-1], query, codes[-2]]
-    assert_found(index.kneighbors(queries), expected(queries, codes, 200))
-    mask = np.arange(10_000) % 7 == 0
+    index = JaccardNeighbors(200).fit(codes)
+    found = index.kneighbors([query, codes[-1]])
+    assert_found(found, expected([query, codes[-1]], codes, 200))
+    mask = np.arange(6000) % 7 == 0
     found = index.kneighbors([query], mask=mask)
     allowed = np.flatnonzero(mask)
     assert_found(found, expected([query], codes, 200, allowed=allowed))
-
-
-@each("radius, found", [(0.3, [0, 1]), (0.1 + 0.2, [0, 1]), (0.29999, [0]), (0, [0])])
-def test_a_radius_finds_the_distances_that_are_returned(radius, found):
-    """3/10 is returned as 0.3, and found within it."""
-    codes = np.tri(11, 10, -1, dtype=np.uint8)[[10, 7, 6]]
-    assert_array_equal(
-        JaccardNeighbors().fit(codes).radius_neighbors(codes[:1], radius)[1][0], found
-    )
 
 
 def test_distances_and_graphs_are_those_of_scikit_learn():
@@ -150,83 +137,11 @@ def test_distances_and_graphs_are_those_of_scikit_learn():
         other = theirs.radius_neighbors_graph(codes.astype(bool), mode=mode)
         assert_array_equal(graph.toarray(), other.toarray())
         assert graph.nnz == other.nnz
-    clusters = DBSCAN(eps=0.45, metric="precomputed").fit_predict(graph)
-    alone = DBSCAN(eps=0.45, metric="jaccard").fit_predict(codes.astype(bool))
-    assert_array_equal(clusters, alone)
-    assert index.transform(codes).nnz == 7 * 400
-
-
-class ThresholdingNeighbors(JaccardNeighbors):
-    """Takes floats, so that scikit-learn's checks reach past the refusal of them."""
-
-    def _pack(self, codes):
-        return pack_bits(codes > 0)
-
-
-def test_scikit_learn_checks():
-    check_estimator(ThresholdingNeighbors(), on_skip=None)
 
 
 @pytest.fixture
 def codes():
     return make_codes(3, 1300, 70, 0.4)
-
-
-@each("share", [0.02, 0.5, 0.97])
-def test_filters(codes, share):
-    mask = np.random.default_rng(0).random(1300) < share
-    places, queries = np.flatnonzero(mask), codes[::300]
-    index = JaccardNeighbors().fit(codes)
-    removed = copy.copy(index).remove(np.flatnonzero(~mask))
-    k = len(places)
-    for one, question in (
-        (index, {"mask": mask}),
-        (index, {"ids": places}),
-        (removed, {}),
-    ):
-        found = one.kneighbors(queries, k, **question)
-        assert_found(found, expected(queries, codes, allowed=places))
-        found = one.radius_neighbors(queries, 0.6, **question)
-        assert_found(found, expected(queries, codes, radius=0.6, allowed=places))
-    removed.compact()
-    assert_array_equal(removed.packed_codes_, pack_bits(codes[mask]))
-    assert_found(removed.kneighbors(queries, k), expected(queries, codes[mask]))
-
-
-def test_an_index_without_codes(codes, tmp_path):
-    index = JaccardNeighbors(3).fit(codes[:9]).remove(np.arange(9)).compact()
-    index.save(tmp_path)
-    loaded = [JaccardNeighbors.load(tmp_path, mmap=mmap) for mmap in (True, False)]
-    for empty in (index, pickle.loads(pickle.dumps(index)), *loaded):
-        found = empty.radius_neighbors(codes[:5], return_distance=False)
-        assert [len(positions) for positions in found] == [0] * 5
-        with pytest.raises(ValueError, match="there are only 0"):
-            empty.kneighbors(codes[:5])
-        empty.partial_fit(codes)
-        assert_found(empty.kneighbors(codes[:5]), expected(codes[:5], codes, 3))
-
-
-def test_at_most_k_within_a_radius(codes):
-    index, queries, others = JaccardNeighbors().fit(codes), codes[::300], range(1300)
-    for k, radius in ((3, 0.2), (40, 0.5), (2000, 0.3)):
-        found = index.kneighbors(queries, k, radius=radius)
-        assert_found(found, expected(queries, codes, k, radius))
-    found = index.kneighbors(queries, 4, radius=0.6, exclude=range(0, 1300, 300))
-    allowed = [i for i in others if i % 300]
-    assert_found(found, expected(queries, codes, 4, 0.6, allowed))
-    found = index.kneighbors(queries, 4, radius=0.6, exclude=others)
-    assert [len(positions) for positions in found[1]] == [0] * 5
-    with pytest.raises(ValueError, match="radius must be a finite number of at"):
-        index.kneighbors(queries, 4, radius=-1)
-
-
-def test_own_codes_are_left_out(codes):
-    index = JaccardNeighbors(3).fit(codes[:90])
-    distances, positions = index.kneighbors()
-    for i, (own, places) in enumerate(expected(codes[:90], codes[:90])):
-        others = places != i
-        assert_array_equal(positions[i], places[others][:3])
-        assert_array_equal(distances[i], own[others][:3])
 
 
 @each("sizes", [[1] * 40, [500, 3, 9, 700], [1, 1000, 1, 1]])
@@ -269,7 +184,7 @@ def test_memory_is_that_of_the_codes():
     assert store.nbytes == 1024 * (256 + 2 + 4 + 1 / 8)
 
 
-@each("n_bits, density", [(2048, 0.02), (4096, 0.3), (2**16 + 8, 0.9)])
+@each("n_bits, density", [(2048, 0.02), (2**16 + 8, 0.9)])
 def test_long_codes(n_bits, density):
     """Of few ones and many; a count of the last ones takes more than 16 bits."""
     codes = np.random.default_rng(0).random((12, n_bits)) < density
@@ -290,38 +205,6 @@ def test_queries_of_long_codes_take_bounded_memory():
     tracemalloc.stop()
 
 
-def test_blocks_that_cannot_be_near_are_passed_over():
-    """The bound of Swamidass and Baldi, and how many ones must be in common."""
-    ones, counts = 12, np.arange(30)
-    best = [Fraction(min(ones, n), max(ones, n)) for n in counts]
-    reaches = sorted({float(1 - one) for one in best} | {0.3, 0.31, 1.0, 5.0, np.inf})
-    empty = search.PlaneSearch(Planes.of(np.zeros((1, 8), dtype=np.uint8)))
-    asked = empty._asked(np.array([[2**ones - 1]], dtype=np.uint64), 0)
-    for reach in reaches:
-        asked.reach[:] = reach
-        for low in counts:
-            for high in (low, low + 3):
-                near = [float(1 - one) <= reach for one in best[low : high + 1]]
-                n = kernels._ask.py_func(asked, low, high)
-                assert n == any(near), (reach, low, high)
-                least = next(
-                    i
-                    for i in range(100)
-                    if float(Fraction(ones + int(low) - 2 * i, ones + int(low) - i))
-                    <= reach
-                )
-                assert asked.asked[0].tolist() == [0, least]
-
-
-def test_score_is_the_mean_average_precision():
-    codes = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]]
-    index = JaccardNeighbors().fit(codes, [0, 1, 0])
-    # Of the first query, places 1 and 3 are relevant, and of the other one, place 2.
-    assert index.score(codes[:2], [0, 2]) == (1 + 2 / 3) / 2
-    with pytest.raises(ValueError, match="score needs the labels"):
-        JaccardNeighbors().fit(codes).score(codes, [0, 1, 0])
-
-
 @each("radius", [-0.1, np.nan, np.inf, "wide", None])
 def test_impossible_radii_are_refused(radius):
     index = JaccardNeighbors().fit([[0, 1]])
@@ -332,30 +215,28 @@ def test_impossible_radii_are_refused(radius):
         JaccardNeighbors(radius=radius).fit([[0, 1]])
 
 
-@each("radius", [0, 0.2, 0.5, 1])
-@each("n_jobs", [1, 2])
-def test_pairs_and_groups(radius, n_jobs, monkeypatch):
-    monkeypatch.setattr(skhash.neighbors._pairs, "BLOCK_ROWS", 130)
-    codes = make_codes(5, 300, 40, 0.5)
-    options = {"metric": "jaccard", "n_jobs": n_jobs}
+@each("radius", [0, 0.2, 1])
+def test_pairs_and_groups(radius, monkeypatch):
+    monkeypatch.setattr(skhash.neighbors._pairs, "BLOCK_ROWS", 50)
+    n, codes = 120, make_codes(5, 120, 40, 0.5)
+    apart, options = fractions(codes, codes), {"metric": "jaccard", "n_jobs": 2}
     distances, pairs = radius_pairs(codes, radius, **options)
     wanted = [
         (i, own[j], j)
-        for i, own in enumerate(fractions(codes, codes))
-        for j in range(i + 1, 300)
+        for i, own in enumerate(apart)
+        for j in range(i + 1, n)
         if float(own[j]) <= radius
     ]
     wanted.sort()
     assert pairs.tolist() == [[i, j] for i, _, j in wanted]
     assert distances.tolist() == [float(one) for _, one, _ in wanted]
     away, groups = duplicate_groups(codes, radius, return_distance=True, **options)
-    joins = sparse.coo_array((np.ones(len(pairs)), pairs.T), shape=(300, 300))
+    joins = sparse.coo_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
     labels = connected_components(joins, directed=False)[1]
     firsts = {}
     numbers = [firsts.setdefault(label, len(firsts)) for label in labels.tolist()]
     assert groups.tolist() == numbers
     first = np.unique(groups, return_index=True)[1][groups]
-    apart = fractions(codes, codes)
     assert away.tolist() == [float(apart[i][j]) for i, j in enumerate(first)]
 
 

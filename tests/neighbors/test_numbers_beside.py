@@ -3,93 +3,11 @@
 import numpy as np
 import pytest
 from sklearn import datasets
-from sklearn.cluster import DBSCAN
-from sklearn.manifold import Isomap
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 from skhash import AdditiveQuantizer, HashedNeighbors
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.store.decoder import METRICS
-
-
-def tables():
-    """Return what scikit-learn bundles, and rows whose lengths say more or less."""
-    rng = np.random.default_rng(0)
-    normal = rng.normal(size=(800, 16))
-    lengths = rng.lognormal(sigma=2, size=(800, 1))
-    scales = [rng.normal(size=(400, 16)) / 100, 100 + 10 * rng.normal(size=(400, 16))]
-    bundled = "iris", "wine", "breast_cancer", "digits", "diabetes", "linnerud"
-    return {
-        **{name: getattr(datasets, f"load_{name}")().data for name in bundled},
-        "lognormal lengths": normalize(normal) * lengths,
-        "cone": 5 + normal / 10,
-        "two scales": np.concatenate(scales),
-    }
-
-
-TABLES = tables()
-
-
-def nearest(scores, k):
-    return np.argsort(scores, axis=1, kind="stable")[:, :k]
-
-
-def share_of(found, true):
-    return (found[:, :, None] == true[:, None]).any(axis=2).mean()
-
-
-def split(X):
-    """Return a quarter as queries, and the others.
-
-    Where half of the rows have a millionth of the squared length of the others, float32
-    cannot tell how far apart they are: they are no queries.
-    """
-    order = np.random.default_rng(0).permutation(len(X))
-    queries, rows = (X[part] for part in np.split(order, [len(X) // 4]))
-    squares = np.square(queries).sum(axis=1)
-    is_short = squares < 1e-6 * squares.max()
-    return queries[~is_short if is_short.mean() > 0.3 else slice(None)], rows
-
-
-def recalls(X, decoder, metric):
-    """Return the recall of an index, and that of its codes scored in float64."""
-    queries, rows = split(X)
-    k = min(10, len(rows))
-    codes, errors = decoder.transform(rows), None
-    decoded = decoder.inverse_transform(codes).astype(float)
-    if metric == "euclidean" and not decoder.normalized_:
-        errors = decoder.reconstruction_error(rows, codes)
-    index = AsymmetricNeighbors(k, metric=metric, packed=True)
-    found = index.fit(codes, decoder=decoder, errors=errors).kneighbors(queries)[1]
-    by_angle, added = metric == "cosine" or decoder.normalized_, 0
-    true = rows
-    if by_angle:
-        queries, true, decoded = map(normalize, (queries, rows, decoded))
-    elif metric == "euclidean":
-        added = np.square(rows - decoded).sum(axis=1) / 4
-    if metric == "inner_product":
-        scores = [-queries @ them.T for them in (true, decoded)]
-    else:
-        offset = rows.mean(axis=0) * (not by_angle)  # for digits of float64
-        scores = [
-            np.square(them - offset).sum(axis=1)
-            - 2 * (queries - offset) @ (them - offset).T
-            for them in (true, decoded)
-        ]
-    true = nearest(scores[0], k)
-    return share_of(found, true), share_of(nearest(scores[1] + added, k), true)
-
-
-@pytest.mark.parametrize("unit_rows", [False, True])
-@pytest.mark.parametrize("name", TABLES)
-def test_recall_is_that_of_scores_in_float64(name, unit_rows):
-    X = normalize(TABLES[name]) if unit_rows else TABLES[name]
-    _, rows = split(X)
-    decoder = AdditiveQuantizer(4).fit(rows)
-    for metric in METRICS:
-        found, expected = recalls(X, decoder, metric)
-        assert found >= expected - 0.01, metric
 
 
 @pytest.fixture(scope="module", params=["euclidean", "cosine"])
@@ -129,29 +47,6 @@ def test_a_far_row_changes_no_answer_about_the_others(fitted, times):
     np.testing.assert_array_equal(index._store.levels, fresh._store.levels)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("block_bits", [1, 8])
-def test_entries_that_cancel_leave_no_number(block_bits, metric):
-    """Rounding leaves a residue of their sum, which four bytes would keep."""
-    first, second = np.random.default_rng(0).integers(-9, 10, (2, 5)) / 8
-    codebook = np.stack([first, second, -(first + second)])
-    codes = np.array([[1, 1, 1], [1, 0, 1], [0, 1, 0]], dtype=np.uint8)
-    if block_bits == 8:
-        entries = np.zeros((3, 256, 5))
-        entries[:, 1], codebook = codebook, entries
-    index = AsymmetricNeighbors(3, metric=metric, packed=block_bits == 8)
-    index.fit(codes, decoder=(codebook, np.zeros(5)))
-    terms, factors = index._store.decoder.terms_and_factors(
-        index._store.decoder.keys_of_levels(index._store.levels)
-    )
-    expected = {"euclidean": (terms[0], 0), "cosine": (factors[0], 0)}[metric]
-    assert expected[0] == expected[1]
-    assert (factors[1:] > 0).all() and (terms[1:] > 0).all()
-    scores, found = index.kneighbors(first[None])
-    if metric == "cosine":
-        assert scores[0][found[0] == 0] == 1
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_rows_of_zeros_are_at_a_right_angle(metric):
     """Those of failed embeddings: codes decode to short vectors of any direction."""
@@ -173,30 +68,3 @@ def test_rows_of_zeros_are_at_a_right_angle(metric):
         n = n if metric == "euclidean" else np.sum(expected <= radius) * 600
         (inside,) = search.radius_neighbors(np.zeros((1, 24)), radius)[1]
         assert len(inside) == n
-
-
-def test_graphs_serve_scikit_learns_estimators():
-    """Points of a cluster are .4 apart, and clusters .6."""
-    steps = np.tile([0.6] + [0.4] * 7, 5)
-    X = np.cumsum(steps)[:, None] * [[0.6, 0.8]]
-    codebook = np.zeros((1, 256, 2))
-    codebook[0, : len(X)] = X
-    index = AsymmetricNeighbors(7, packed=True)
-    codes = np.arange(len(X), dtype=np.uint8)[:, None]
-    index.fit(codes, decoder=(codebook, np.zeros(2)))
-    graph = index.radius_neighbors_graph(X, 0.5, mode="distance")
-    labels = DBSCAN(eps=0.5, min_samples=2, metric="precomputed").fit(graph).labels_
-    np.testing.assert_array_equal(labels, np.repeat(np.arange(5), 8))
-    y = np.arange(len(X)) % 3
-    known = {"n_neighbors": 7, "weights": "distance"}
-    expected = KNeighborsClassifier(**known).fit(X, y).predict_proba(X + 0.1)
-    classifier = KNeighborsClassifier(**known, metric="precomputed")
-    found = classifier.fit(index.transform(X), y).predict_proba(
-        index.transform(X + 0.1)
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-3)
-    isomap = {"n_neighbors": 6, "n_components": 1}
-    expected = Isomap(**isomap).fit_transform(X)
-    graph = index.kneighbors_graph(X, mode="distance")
-    found = Isomap(**isomap, metric="precomputed").fit_transform(graph)
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3)

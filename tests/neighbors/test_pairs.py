@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from cases import each
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from searches import assert_same
 from sklearn.cluster import DBSCAN
 
@@ -36,24 +34,6 @@ def expected_groups(codes, radius):
     distances = hamming_distances(pack_bits(codes), pack_bits(codes))
     dbscan = DBSCAN(eps=radius + 0.5, min_samples=1, metric="precomputed")
     return dbscan.fit(distances).labels_  # numbered by first appearance, too
-
-
-problems = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 2**32 - 1),
-        "n": st.one_of(st.integers(1, 30), st.sampled_from((255, 257, 600))),
-        "n_bits": st.sampled_from((1, 7, 24, 64, 100)),
-        "n_centres": st.sampled_from((1, 3, 40)),
-    }
-)
-
-
-@settings(max_examples=40)
-@given(problem=problems, radius=st.sampled_from((0, 1, 3, 9, 200)))
-def test_pairs_and_groups(problem, radius):
-    codes = make_codes(**problem)
-    found = *radius_pairs(codes, radius, n_jobs=1), duplicate_groups(codes, radius)
-    assert_same(found, (*expected_pairs(codes, radius), expected_groups(codes, radius)))
 
 
 @pytest.fixture
@@ -121,16 +101,6 @@ def test_what_is_chosen(asked, monkeypatch):
         asked.clear()
         radius_pairs(codes, radius)
         assert asked == kinds
-
-
-@each("size", [1, 30, 10**6])
-def test_batches(size):
-    """Pairs are joined many at a time, all of them."""
-    blocks = [np.arange(2 * n).reshape(n, 2) for n in (0, 9, 40, 1, 0, 3)]
-    batches = list(_pairs._batches(blocks, size))
-    np.testing.assert_array_equal(np.concatenate(batches), np.concatenate(blocks))
-    assert all(len(batch) >= size for batch in batches[:-1])
-    assert len(batches) == {1: 4, 30: 2, 10**6: 1}[size]
 
 
 def test_a_chain_is_one_group_and_equal_codes_cost_nothing():

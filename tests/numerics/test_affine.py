@@ -88,30 +88,6 @@ def test_a_row_and_an_output_are_the_same_alone(dtype):
         np.testing.assert_array_equal(part, all_[:, some])
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_it_does_not_matter_how_rows_lie(dtype, tmp_path):
-    X, weights, intercept, mean = problem((70, 100, 20), dtype)
-    expected = affine(X, weights, intercept, mean)
-    np.save(tmp_path / "rows.npy", X)
-    shifted = np.empty(X.nbytes + 1, np.uint8)[1:].view(dtype).reshape(X.shape)
-    shifted[:] = X
-    wide = np.repeat(X, 2, axis=1)
-    frozen = X.copy()
-    frozen.flags.writeable = False
-    for rows in (
-        np.load(tmp_path / "rows.npy", mmap_mode="r"),
-        shifted,
-        np.asfortranarray(X),
-        wide[:, ::2],
-        np.hstack([X, X])[:, 100:],
-        X[::-1][::-1],
-        frozen,
-    ):
-        np.testing.assert_array_equal(affine(rows, weights, intercept, mean), expected)
-    for layout in (np.asfortranarray(weights), np.repeat(weights, 2, axis=1)[:, ::2]):
-        np.testing.assert_array_equal(affine(X, layout, intercept, mean), expected)
-
-
 @each("relu", [False, True])
 @each("value", [np.nan, np.inf, -np.inf])
 @each("dtype", FLOATS)
@@ -168,14 +144,6 @@ def test_layers_follow_each_other(widths, monkeypatch):
     np.testing.assert_allclose(on_device, exact, atol=tolerance)
     monkeypatch.setattr(_perceptron, "HIDDEN_BYTES", 1000)
     np.testing.assert_array_equal(mlp_forward(X, *layers, mean), found)
-
-
-@each("dtype", [bool, np.uint8, np.int64, *FLOATS])
-def test_numbers_of_any_type_are_rows(dtype):
-    X = np.random.default_rng(0).integers(0, 2, (9, 30)).astype(dtype)
-    layers = perceptron((30, 5))
-    exact = forward_in_float64(X.astype(np.float64), *layers, 0)
-    np.testing.assert_allclose(mlp_forward(X, *layers), exact, rtol=1e-4, atol=1e-4)
 
 
 ROWS, COEF, BIAS = np.ones((3, 4)), np.ones((4, 5), "f4"), np.ones(5, "f4")

@@ -56,20 +56,33 @@ def test_fractions_are_as_short_as_neighbours_allow(spread):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 20)) * spread + 1
     X *= np.exp(rng.normal(size=(600, 1)) / 3)
-    length, _ = choose_fractions(X, X, X.mean(axis=0))
-    cosines = X / np.linalg.norm(X, axis=1)[:, None]
-    cosines = cosines[:500] @ cosines.T
-    products = X[:500] @ X.T
-    lengths = np.linalg.norm(X, axis=1)
+    decoded, offset = X + 0.1 * spread * rng.normal(size=X.shape), X.mean(axis=0)
+    added = np.square(X - decoded).sum(axis=1) / 4
+    chosen = choose_fractions(X, decoded, offset)
+    assert (chosen[0] == 23) == (spread < 1)
 
-    def lost(bits):
-        scores = products / rounded(lengths, bits)
-        found, true = (
-            np.argsort(np.fill_diagonal(it, -np.inf) or -it, axis=1)[:, :10]
-            for it in (scores.copy(), cosines.copy())
-        )
-        both = (found[:, :, None] == true[:, None]).any(axis=2)
-        return 1 - both.mean()
+    def nearest(scores):
+        np.fill_diagonal(scores, np.inf)
+        return np.argsort(scores, axis=1)[:, :10]
 
-    assert lost(length) <= 0.005 + lost(23)
-    assert (length == 23) == (spread < 1)
+    def by_cosine(rows, lengths):
+        return nearest(-X[:500] @ rows.T / lengths)
+
+    def by_distance(rows, squares):
+        return nearest(squares - 2 * (X[:500] - offset) @ (rows - offset).T)
+
+    for find, fraction_bits, numbers, true in (
+        (by_cosine, chosen[0], *(np.linalg.norm(it, axis=1) for it in (decoded, X))),
+        (
+            by_distance,
+            chosen[1],
+            np.square(decoded - offset).sum(axis=1) + added,
+            np.square(X - offset).sum(axis=1),
+        ),
+    ):
+        true = find(X, true)
+        recalls = [
+            (find(decoded, rounded(numbers, bits))[:, :, None] == true[:, None]).sum()
+            for bits in (fraction_bits, 23)
+        ]
+        assert recalls[0] >= recalls[1] - 0.005 * true.size, find

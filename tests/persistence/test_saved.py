@@ -1,7 +1,6 @@
 """Saved files: whole or not at all, the same when loaded, and data alone."""
 
 import json
-import os
 import pickletools
 import re
 import shutil
@@ -59,14 +58,6 @@ def test_the_same_is_loaded(path):
         assert_same_state(whole, loaded)
     loaded.save(path)
     assert_same_answers(skhash.load(path), whole)
-
-
-@of_one
-@pytest.mark.parametrize("kind", [str, os.fspath, lambda path: path])
-def test_any_kind_of_path(kind, path):
-    target = kind(path / "new" / "folder")
-    fitted("ITQHash").save(target)
-    assert_same_answers(skhash.load(target), fitted("ITQHash"))
 
 
 def test_a_file_is_plain_safetensors_and_no_pickle(path):

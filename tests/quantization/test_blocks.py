@@ -9,7 +9,6 @@ from skhash.quantization import _blocks
 from skhash.quantization._blocks import (
     BlockMoments,
     RowProducts,
-    departure_penalty,
     least_squares,
 )
 
@@ -110,19 +109,6 @@ def test_few_rows_make_a_system_of_as_many(n, kind):
     assert type(one) is kind
     for entries, expected in zip(one.solve(3.0), other.solve(3.0), strict=True):
         np.testing.assert_allclose(entries, expected, atol=1e-4)
-
-
-def test_penalty_is_nothing_for_sums_of_bits():
-    rng = np.random.default_rng(0)
-    numbers = np.arange(16, dtype=np.uint8)[:, None]
-    signs = 1 - 2.0 * np.unpackbits(numbers, axis=1)[:, 4:]
-    linear = signs @ rng.normal(size=4)
-    rest = rng.normal(size=16)
-    rest -= signs @ (signs.T @ rest) / 16
-    penalty = departure_penalty(4, 3.0, 0.0)
-    assert abs(linear @ penalty @ linear) < 1e-12
-    np.testing.assert_allclose(rest @ penalty @ rest, 3 * rest @ rest)
-    np.testing.assert_allclose(penalty @ (linear + rest), 3 * rest, atol=1e-12)
 
 
 def test_chunks_make_the_same_moments(monkeypatch):

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
-from skhash import ITQHash, SGHEncoder
+from skhash import ITQHash
 from skhash.quantization import LinearDecoder, _base, _codebook, _decoder, _rounding
 from skhash.quantization._base import choose_ridge
 from skhash.quantization._codebook import fit_codebook, refine
@@ -23,7 +23,7 @@ all_block_bits = pytest.mark.parametrize("block_bits", [1, 4, 8])
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_digits(return_X_y=True)[0][:900]
+    return load_digits(return_X_y=True)[0][:600]
 
 
 @pytest.fixture(scope="module")
@@ -162,45 +162,6 @@ def test_refined_codes_are_nearer_and_restarts_bring_them_nearer(
         error = better
 
 
-@all_block_bits
-def test_refined_codes_of_a_subset_are_a_subset(digits, bits, block_bits):
-    decoder = plain_decoder(block_bits=block_bits, n_restarts=4).fit(digits, bits)
-    refined = decoder.refine(digits, bits)
-    assert refined.dtype == np.uint8
-    some = [870, 3, 3, 41]
-    np.testing.assert_array_equal(
-        decoder.refine(digits[some], bits[some]), refined[some]
-    )
-
-
-@pytest.mark.parametrize("block_bits", [4, 8])
-def test_blocks_decode_to_sums_of_their_entries(digits, bits, block_bits):
-    decoder = plain_decoder(block_bits=block_bits).fit(digits, bits)
-    n_blocks = -(-20 // block_bits)
-    assert decoder.codebook_.shape == (n_blocks, 2**block_bits, 64)
-    for code, decoded in zip(bits[:20], decoder.inverse_transform(bits), strict=False):
-        word = "".join(map(str, code)).ljust(n_blocks * block_bits, "0")
-        expected = decoder.offset_.copy()
-        for m in range(n_blocks):
-            value = int(word[m * block_bits : (m + 1) * block_bits], 2)
-            expected += decoder.codebook_[m, value]
-        np.testing.assert_allclose(decoded, expected, rtol=1e-4, atol=1e-4)
-    expected = ((digits - decoder.inverse_transform(bits)) ** 2).sum(axis=1)
-    error = decoder.reconstruction_error(digits, bits)
-    np.testing.assert_allclose(error, expected, rtol=1e-4)
-    assert decoder.error_ == pytest.approx(error.mean())
-
-
-def test_with_a_huge_ridge_blocks_are_the_linear_decoder(digits, bits, set_choices):
-    linear = plain_decoder().fit(digits, bits)
-    set_choices(ridge=1e9)
-    for block_bits in (4, 8):
-        blocks = plain_decoder(block_bits=block_bits).fit(digits, bits)
-        np.testing.assert_allclose(
-            blocks.inverse_transform(bits), linear.inverse_transform(bits), atol=0.02
-        )
-
-
 def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeypatch):
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, size=(2000, 8), dtype=np.uint8)
@@ -216,27 +177,15 @@ def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeyp
     assert choose_ridge(linear[:1], values[:1], 8) == max(_base.RIDGES)
 
 
-@all_block_bits
-def test_relaxation_moves_more_bits(digits, bits, block_bits, set_choices):
-    """Without it, refined codes stay near the given ones."""
-    changed = []
-    for relaxation in (0, 0.5, 1):
-        set_choices(relaxation=relaxation)
-        decoder = LinearDecoder(block_bits=block_bits)
-        refined = decoder.fit(digits, bits).refine(digits, bits)
-        changed.append((refined != bits).mean())
-    assert changed[0] < changed[1] < changed[2]
-
-
 @pytest.mark.parametrize("block_bits", [1, 8])
 def test_fit_takes_a_sample_of_many_rows(digits, bits, block_bits):
-    decoder = LinearDecoder(block_bits=block_bits, max_train_samples=500)
+    decoder = LinearDecoder(block_bits=block_bits, max_train_samples=300)
     sampled = clone(decoder).fit(digits, bits)
     again = clone(decoder).fit(digits, bits)
     np.testing.assert_array_equal(sampled.codebook_, again.codebook_)
     whole = clone(decoder).set_params(max_train_samples=None).fit(digits, bits)
     assert (sampled.codebook_ != whole.codebook_).any()
-    same = clone(decoder).set_params(max_train_samples=900).fit(digits, bits)
+    same = clone(decoder).set_params(max_train_samples=600).fit(digits, bits)
     np.testing.assert_array_equal(same.codebook_, whole.codebook_)
 
 
@@ -248,20 +197,6 @@ def test_rows_of_unit_length_are_known(digits, bits):
     rows[7] *= 1.01
     for X in (rows, digits, 0 * digits):
         assert not plain_decoder(n_restarts=0).fit(X, bits).normalized_
-
-
-def test_encoder_with_the_same_codebook_decodes_alike(digits):
-    encoder = SGHEncoder(n_bits=12, init="pca", max_epochs=1, random_state=0)
-    encoder.fit(digits)
-    bits = encoder.transform(digits)
-    decoder = plain_decoder().fit(digits, bits)
-    # Least squares is the best linear decoder for the training rows.
-    ours = decoder.reconstruction_error(digits, bits).mean()
-    assert ours < encoder.reconstruction_error(digits).mean()
-    decoder.entries_, decoder.offset_ = encoder.codebook_, encoder.offset_
-    np.testing.assert_array_equal(
-        decoder.inverse_transform(bits), encoder.inverse_transform(bits)
-    )
 
 
 def test_what_does_not_fit_is_refused(digits, bits):

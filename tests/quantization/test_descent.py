@@ -51,15 +51,6 @@ def improved(X, codebook, values, anchor=None, bit_cost=0.0, **options):
     return found
 
 
-def assert_no_other_value_is_better(cost, found, choices):
-    """Of one block; a block is a column of `found`."""
-    end = cost(found)
-    for block, value in itertools.product(range(found.shape[1]), choices):
-        other = found.copy()
-        other[:, block] = value
-        assert (cost(other) >= end - 1e-3).all()
-
-
 @pytest.mark.parametrize("n_bits", [1, 2, 7])
 def test_enumeration_is_brute_force(n_bits):
     X, codebook, _ = problem(n_bits, 2)
@@ -73,13 +64,6 @@ def test_ties_go_to_the_first_code():
     """Two equal codewords: of 01 and 10, the smaller binary number is taken."""
     bits = enumerate_codes(np.array([[1.0, 1.0]]), np.ones((2, 2)))
     np.testing.assert_array_equal(bits, [[0, 1]])
-
-
-@pytest.mark.parametrize("n_values", [16, 256])
-def test_one_block_has_the_best_of_all_values(n_values):
-    X, codebook, values = problem(1, n_values)
-    best = all_errors(X, codebook)[0].argmin(axis=1)
-    np.testing.assert_array_equal(improved(X, codebook, values)[:, 0], best)
 
 
 @pytest.mark.parametrize("n_blocks, n_values", [(10, 2), (2, 16)])
@@ -96,36 +80,26 @@ def test_restarts_never_lose_and_reach_the_optimum(n_blocks, n_values):
     assert (ends[-1] <= optimum + 1e-3).mean() > 0.95
 
 
-@pytest.mark.parametrize("n_restarts", [0, 3])
-@pytest.mark.parametrize(
-    "n_blocks, n_values", [(1, 2), (9, 2), (70, 2), (1, 16), (7, 16), (4, 256)]
-)
-def test_error_never_rises_and_no_other_value_lowers_it(n_blocks, n_values, n_restarts):
-    X, codebook, values = problem(n_blocks, n_values)
-    found = improved(X, codebook, values, n_restarts=n_restarts)
-    end, start = errors(X, codebook, found), errors(X, codebook, values)
-    assert (end <= start + 1e-3).all() and (end < start - 1e-3).any()
-    assert_no_other_value_is_better(
-        lambda codes: errors(X, codebook, codes), found, range(n_values)
-    )
-
-
-@pytest.mark.parametrize("n_values", [2, 16])
-def test_descent_is_coordinate_descent_by_hand(n_values):
-    X, codebook, values = problem(6, n_values)
-    expected = values.copy()
-    for code, x in zip(expected, X, strict=True):
+@pytest.mark.parametrize("bit_cost", [0.0, 0.5, 5.0])
+@pytest.mark.parametrize("n_blocks, n_values", [(1, 16), (9, 2), (70, 2), (4, 256)])
+def test_descent_is_coordinate_descent_by_hand(n_blocks, n_values, bit_cost):
+    """Bits that differ from those of an anchor cost."""
+    X, codebook, values = problem(n_blocks, n_values, n=20)
+    anchor, expected = np.roll(values, 1, axis=0), values.copy()
+    for code, x, own in zip(expected, X, anchor, strict=True):
         helped = True
         while helped:
             helped = False
-            for block in range(6):
+            for block in range(n_blocks):
                 others = np.repeat(code[None], n_values, axis=0)
                 others[:, block] = np.arange(n_values)
                 costs = errors(x[None], codebook, others)
+                costs += bit_cost * np.bitwise_count(others ^ own).sum(axis=1)
                 if costs.min() < costs[code[block]]:
                     code[block] = costs.argmin()
                     helped = True
-    np.testing.assert_array_equal(improved(X, codebook, values), expected)
+    found = improved(X, codebook, values, anchor, bit_cost)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_bits_that_the_last_block_lacks_stay_zero():
@@ -134,32 +108,17 @@ def test_bits_that_the_last_block_lacks_stay_zero():
     found = improved(X, codebook, values, n_bits=10, n_restarts=20)
     assert not (found[:, -1] & 0b0011).any()
     # Of the values that are allowed, no other is better.
-    assert_no_other_value_is_better(
-        lambda last: errors(X, codebook, np.hstack([found[:, :-1], last])),
-        found[:, -1:],
-        (0, 4, 8, 12),
-    )
+    least = errors(X, codebook, found)
+    for value in (0, 4, 8, 12):
+        other = found.copy()
+        other[:, -1] = value
+        assert (errors(X, codebook, other) >= least - 1e-3).all()
     assert len(np.unique(found[:, -1])) >= 2
 
 
 @pytest.mark.parametrize("n_values", [2, 16])
-@pytest.mark.parametrize("bit_cost", [0.5, 5.0])
-def test_bits_that_differ_cost(bit_cost, n_values):
-    """The cost is of a descent: no other value of a block has a smaller sum."""
+def test_bits_that_differ_cost_restarts_too(n_values):
     X, codebook, values = problem(4, n_values)
-    anchor = np.roll(values, 1, axis=0)
-
-    def differing(codes):
-        return np.bitwise_count(codes ^ anchor).sum(axis=1)
-
-    def cost(codes):
-        return errors(X, codebook, codes) + bit_cost * differing(codes)
-
-    found = improved(X, codebook, values, anchor, bit_cost, n_restarts=3)
-    assert (cost(found) <= cost(values) + 1e-3).all()
-    assert_no_other_value_is_better(cost, found, range(n_values))
-    free = improved(X, codebook, values, n_restarts=3)
-    assert differing(found).sum() < differing(free).sum()
     kept = improved(X, codebook, values, values, 1e6, n_restarts=5)
     np.testing.assert_array_equal(kept, values)
 

@@ -19,7 +19,7 @@ QUICK = {"n_alternations": 1}
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_digits().data
+    return load_digits().data[:900]
 
 
 def costs(X, quantizer, codebook):

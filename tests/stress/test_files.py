@@ -117,43 +117,6 @@ def test_rival_writers(kind, rng, n_steps):
         versions.assert_clean(path / "a", path / "scratch")
 
 
-def hurt(path, rng):
-    """Damage one file below a directory."""
-    there = sorted(file for file in path.rglob("*") if file.is_file())
-    file = there[rng.integers(len(there))]
-    content, change = bytearray(file.read_bytes()), rng.integers(5)
-    place = int(rng.integers(len(content)))
-    if change == 0:
-        content[place] ^= 1 << rng.integers(8)
-    elif change == 1:
-        del content[place:]
-    elif change == 2:
-        content += rng.bytes(rng.integers(1, 100))
-    elif change == 3:
-        content[place : place + 64] = rng.bytes(len(content[place : place + 64]))
-    else:
-        file.unlink()
-        return
-    file.write_bytes(content)
-
-
-@settings(max_examples=15)
-@given(kind=kinds, rng=rngs)
-def test_damage(kind, rng):
-    """Flipped, cut, longer and missing: refused, or as if nothing had happened."""
-    versions = Versions(kind, 2)
-    with folder() as path:
-        versions.fits[0].save(path / "a")
-        hurt(path / "a", rng)
-        try:
-            found = seen(load(type(versions.fits[0]), path / "a", rng))
-        except (ValueError, FileNotFoundError) as error:
-            assert str(path / "a") in str(error), "It does not name the directory."
-        else:
-            assert found == versions.seen[0], "Damage was not found."
-        survives(versions.fits[0], path / "a", rng)
-
-
 @settings(max_examples=15)
 @given(kind=kinds, rng=rngs)
 def test_forgery(kind, rng):

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from decoded import numbers_of, rounded, scores_of_decoded
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.testing import assert_allclose, assert_array_equal
@@ -59,6 +60,7 @@ class LiveIndex(RuleBasedStateMachine):
     def fit(self, rng, n, n_bits):
         self.codes, self.n_bits = Codes(rng, n_bits), n_bits
         self.packed, self.id_kind = rng.random() < 0.5, one_of(rng, None, int, str)
+        self.has_labels = rng.random() < 0.7
         self.rows, self.live, self.n_added = {}, np.ones(0, dtype=bool), 0
         self.index = self.make(rng)
         self.add(rng, max(n, self.least))
@@ -81,7 +83,9 @@ class LiveIndex(RuleBasedStateMachine):
 
     def draw_rows(self, rng, n):
         """Draw rows; the first may get the id of one that was removed."""
-        rows = {"bits": self.codes.draw(rng, n), "y": rng.integers(0, 5, n)}
+        rows = {"bits": self.codes.draw(rng, n)}
+        if self.has_labels:
+            rows["y"] = rng.integers(0, 5, n)
         ids = 7 * np.arange(self.n_added, self.n_added + n) - 50
         if self.id_kind:
             rows["ids"] = ids.astype(self.id_kind)
@@ -92,7 +96,7 @@ class LiveIndex(RuleBasedStateMachine):
     def give(self, rows, form, verb="partial_fit"):
         method = getattr(self.index, verb if self.rows else "fit")
         rows = dict(rows)
-        method(self.as_codes(rows.pop("bits"), form), rows.pop("y"), **rows)
+        method(self.as_codes(rows.pop("bits"), form), **rows)
 
     @rule(rng=rngs, n=st.integers(1, 300))
     def add(self, rng, n):
@@ -111,7 +115,7 @@ class LiveIndex(RuleBasedStateMachine):
     def put(self, rng, rows, verb):
         self.give(rows, draw_form(rng), verb)
         rows |= self.numbers_of(rows)
-        self.live = np.append(self.live, np.ones(len(rows["y"]), dtype=bool))
+        self.live = np.append(self.live, np.ones(len(rows["bits"]), dtype=bool))
         self.rows = {
             name: np.concatenate([self.rows.get(name, own[:0]), own])
             for name, own in rows.items()
@@ -125,7 +129,7 @@ class LiveIndex(RuleBasedStateMachine):
     def round_numbers(self):
         """Round what it keeps, as it does."""
 
-    @rule(rng=rngs, share=st.sampled_from((0.0, 0.01, 0.3, 0.9)))
+    @rule(rng=rngs, share=st.sampled_from((0.0, 0.01, 0.3, 0.9, 1.0)))
     def remove(self, rng, share):
         gone = self.live & (rng.random(len(self.live)) < share)
         self.store.remove(rng.permutation(self.names[gone]))
@@ -194,7 +198,8 @@ class LiveIndex(RuleBasedStateMachine):
     @rule(rng=rngs)
     def score(self, rng):
         """Compare the score with that of an index of the codes that are left."""
-        if self.live.any() and type(self.index) is HammingNeighbors:
+        is_asked = self.has_labels and type(self.index) is HammingNeighbors
+        if is_asked and self.live.any():
             asked = (
                 self.as_codes(self.codes.draw(rng, 9), ("u1", "C")),
                 np.arange(9) % 5,
@@ -314,7 +319,8 @@ class LiveVectors(LiveIndex):
     def draw_rows(self, rng, n):
         rows = super().draw_rows(rng, n)
         if self.has_errors and self.metric == "cosine":
-            rows["errors"] = one_of(rng, np.zeros(n), np.where(rows["y"], 0, np.inf))
+            is_zero = rng.random(n) < 0.2
+            rows["errors"] = one_of(rng, np.zeros(n), np.where(is_zero, np.inf, 0))
         elif self.has_errors:
             rows["errors"] = self.scale**2 * 4.0 * rng.integers(0, 9, n)
         return rows
@@ -510,14 +516,25 @@ MACHINES = LiveIndex, LiveVectors, LiveSearch, LiveFingerprints
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@settings(max_examples=8)
-@given(rng=rngs, n=sizes, n_bits=lengths)
-def test_questions(machine, rng, n, n_bits):
-    """Those of indexes that have lived through nothing: more of them in the time."""
-    index = machine()
-    with index.stack:
-        index.fit(rng, n, n_bits)
-        index.ask(rng, 2)
+def test_lives(machine):
+    """Every change once, in some order, with questions after each."""
+    for seed in range(16):
+        rng, held = np.random.default_rng(seed), machine()
+        with held.stack:
+            held.fit(rng, one_of(rng, 5, 40, 600), one_of(rng, 3, 13, 64, 100))
+            changes = [
+                partial(held.add, rng, 40),
+                partial(held.replace, rng, 40),
+                partial(held.remove, rng, one_of(rng, 0.0, 0.3, 1.0)),
+                held.compact,
+                partial(held.move, rng),
+                partial(held.refuse, rng),
+                partial(held.score, rng),
+            ]
+            for place in rng.permutation(len(changes)):
+                changes[place]()
+                held.holds_what_it_should()
+                held.ask(rng, 1)
 
 
 TestLiveIndex, TestLiveVectors, TestLiveSearch, TestLiveFingerprints = (

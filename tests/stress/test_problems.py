@@ -1,4 +1,4 @@
-"""Single questions: near pairs, merged answers, blocks of Dask, crowds."""
+"""Single questions: near pairs, and crowds."""
 
 import copy
 import os
@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from processes import forked, was_killed
-from stress.drawn import Codes, lengths, one_of, rngs, sizes
-from stress.plain import assert_answers, groups_of, hamming_distances
+from stress.drawn import Codes, lengths, one_of, rngs
+from stress.plain import groups_of, hamming_distances
 from stress.test_indexes import LiveIndex
 
-from skhash.distributed import ShardedNeighbors
-from skhash.neighbors import duplicate_groups, merge_neighbors, radius_pairs
+from skhash.neighbors import duplicate_groups, radius_pairs
 
-pytestmark = pytest.mark.long
-problem = given(rng=rngs, n=sizes, n_bits=lengths)
 steps = st.integers(1, 8)
 N_READERS = 3
 
@@ -52,38 +49,6 @@ def test_near_pairs_and_groups(rng, n, n_bits):
     assert_array_equal(kept, best)
     assert_array_equal(away, distances[np.arange(n), kept[groups]])
     assert_array_equal(duplicate_groups(bits, radius, priority=priority)[1], kept)
-
-
-def cut(rng, n):
-    """Cut so many rows into blocks, some of them empty."""
-    return [0, *np.sort(rng.integers(0, n + 1, rng.integers(0, 9))), n]
-
-
-@settings(max_examples=20)
-@problem
-def test_merged_answers(rng, n, n_bits):
-    """Those of parts, and of blocks of Dask, are those of the whole."""
-    pytest.importorskip("dask.array")
-    codes = Codes(rng, n_bits)
-    bits, queries = codes.draw(rng, n), codes.draw(rng, 20)
-    scores = hamming_distances(queries, bits)
-    allowed, k = np.ones(scores.shape, dtype=bool), int(rng.integers(1, n + 1))
-    cuts = cut(rng, n)
-    parts = []
-    for rows in map(slice, cuts, cuts[1:]):
-        order = np.argsort(scores[:, rows], axis=1, kind="stable")[:, :k]
-        nearest = np.take_along_axis(scores[:, rows], order, axis=1)
-        parts.append((nearest, order + rows.start))
-    shuffled = [parts[i] for i in rng.permutation(len(parts))]
-    assert_answers(merge_neighbors(shuffled, k), scores, allowed, k)
-    blocks = [np.packbits(bits[rows], axis=1) for rows in map(slice, cuts, cuts[1:])]
-    sharded, packed = ShardedNeighbors().fit(blocks), np.packbits(queries, axis=1)
-    assert_answers(sharded.kneighbors(packed, k), scores, allowed, k)
-    radius = int(np.quantile(scores, rng.choice([0, 0.02, 0.3])))
-    found = sharded.kneighbors(packed, k + 9, radius=radius)
-    assert_answers(found, scores, allowed, k + 9, radius)
-    found = sharded.radius_neighbors(packed, radius)
-    assert_answers(found, scores, allowed, radius=radius)
 
 
 class Crowd(LiveIndex):
@@ -121,6 +86,7 @@ def run_together(*functions):
             future.result()
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)
 def test_threads_search_beside_a_writer(rng, n, n_bits, n_steps):
@@ -163,6 +129,7 @@ def change(held, rng):
         held.compact()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @settings(max_examples=4)
 @given(rng=rngs, n=st.integers(1, 500), n_bits=lengths, n_steps=steps)

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.search import choose
 from skhash.utils import memory
 
 
@@ -82,19 +80,3 @@ def test_the_least_of_both_counts(monkeypatch):
     for left, least in ((2.0, 2.0), (np.inf, 3.0)):
         monkeypatch.setattr(memory, "_of_group", lambda left=left: left)
         assert memory.free_memory() == least
-
-
-@pytest.mark.parametrize("free", [0.0, np.inf])
-def test_nothing_is_made_that_does_not_fit(monkeypatch, free):
-    monkeypatch.setattr(choose, "MIN_CODES", 1)
-    monkeypatch.setattr(choose, "free_memory", lambda: free)
-    codes = np.random.default_rng(0).integers(0, 256, (200_000, 8), dtype=np.uint8)
-    index = HammingNeighbors(packed=True).fit(codes).prepare(10**9, radius=1)
-    made = index._store.codes_key.get("searcher").algorithms
-    assert made["multi_index"].is_made == (free > 0)
-    found = index.radius_neighbors(codes[:50], 1, return_distance=False)
-    assert all(i in some for i, some in enumerate(found))
-    # An algorithm that the user names is made at any cost.
-    named = HammingNeighbors(packed=True, algorithm="pruned").fit(codes)
-    named.kneighbors(codes[:50], 1)
-    assert named._store.codes_key.get("searcher").algorithms["pruned"].is_made

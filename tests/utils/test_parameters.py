@@ -1,7 +1,6 @@
 """Declared parameters are those of an estimator written by hand."""
 
 import inspect
-import pickle
 from collections.abc import Callable
 from dataclasses import field
 from numbers import Integral, Real
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 from cases import each
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
 from skhash.utils.parameters import (
@@ -138,16 +137,6 @@ def test_each_value_is_checked_as_by_hand(name):
     assert messages[0] == [m and m.replace("Written", "Declared") for m in messages[1]]
     assert any(messages[0]) == (name != "anything")
     assert not all(messages[0])
-
-
-def test_it_is_an_estimator_like_others():
-    part = Base(3)
-    estimator = Declared(part=part, sizes=[1])
-    for copy in (clone(estimator), pickle.loads(pickle.dumps(estimator))):
-        assert copy.part is not part and copy.part.size == 3
-        assert copy.get_params(deep=False).keys() == estimator.get_params(False).keys()
-    assert estimator.set_params(part__size=5).part.size == 5
-    assert estimator != clone(estimator) and len({estimator, estimator}) == 1
 
 
 def test_arguments_of_a_function_are_checked_by_their_types():

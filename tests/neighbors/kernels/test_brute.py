@@ -4,23 +4,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searches import brute_nearest, brute_within, nearest, within
+from searches import brute_nearest, brute_within, nearest
 
 from skhash.codes import hamming_distances, pack_bits, packed_to_words
 from skhash.neighbors.kernels import brute as kernels
 from skhash.neighbors.kernels.bitslice import LANES
 from skhash.neighbors.search import brute, chunks
-from skhash.neighbors.search._torch import DeviceSearch
 
 WIDTHS = (1, 7, 8, 9, 24, 63, 64, 65, 100, 128, 200, 256, 300, 512, 520)
 # Few queries take another way than many.
 FEW = kernels.FEW_QUERIES
 N_QUERIES = st.one_of(st.integers(1, FEW - 1), st.integers(FEW, 3 * FEW))
-CPU = torch.device("cpu")
 
 
 def reference_nearest(packed, queries, k):
@@ -73,19 +70,6 @@ def masked_within(packed, queries, radius, n_jobs=1):
     return distances, [np.cumsum(live)[found] - live[found] for found in positions]
 
 
-def torch_nearest(packed, queries, k):
-    # A budget of a few codes a block, so that results of blocks are merged.
-    return nearest(DeviceSearch(packed, CPU, budget=2**16), queries, k)
-
-
-def torch_within(packed, queries, radius):
-    return within(DeviceSearch(packed, CPU, budget=2**16), queries, radius)
-
-
-NEAREST = {"numba": numba_nearest, "mask": masked_nearest, "torch": torch_nearest}
-WITHIN = {"numba": numba_within, "mask": masked_within, "torch": torch_within}
-
-
 def make_codes(seed, n, n_bits, density):
     """Codes with many ties: fewer distinct ones the further `density` is from 1/2."""
     return pack_bits(np.random.default_rng(seed).random((n, n_bits)) < density)
@@ -122,24 +106,18 @@ problems = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("path", NEAREST)
-@settings(max_examples=60)
-@given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1))
-def test_nearest_is_the_reference(path, problem, n_queries, share):
-    packed = make_codes(**problem)
-    queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
-    k = 1 + round(share * (len(packed) - 1))
-    assert_nearest(packed, queries, k, NEAREST[path])
-
-
-@pytest.mark.parametrize("path", WITHIN)
+@pytest.mark.parametrize(
+    ("nearest", "within"),
+    [(numba_nearest, numba_within), (masked_nearest, masked_within)],
+)
 @settings(max_examples=60)
 @given(problem=problems, n_queries=N_QUERIES, share=st.floats(0, 1.1))
-def test_within_is_the_reference(path, problem, n_queries, share):
+def test_answers_are_the_reference(nearest, within, problem, n_queries, share):
     packed = make_codes(**problem)
     queries = make_codes(**{**problem, "n": n_queries, "seed": problem["seed"] + 1})
-    radius = round(share**2 * problem["n_bits"])
-    assert_within(packed, queries, radius, WITHIN[path])
+    k = 1 + round(min(share, 1) * (len(packed) - 1))
+    assert_nearest(packed, queries, k, nearest)
+    assert_within(packed, queries, round(share**2 * problem["n_bits"]), within)
 
 
 @each("n_bits", WIDTHS)
@@ -213,13 +191,6 @@ def test_a_database_that_gets_ever_nearer_overflows_no_buffer(k):
     packed = pack_bits(np.arange(n_bits) < distances[:, None])
     query = np.zeros((1, n_bits // 8), dtype=np.uint8)
     assert_nearest(packed, query, k, numba_nearest)
-
-
-@each("path", NEAREST)
-def test_equal_codes_come_in_the_order_of_their_positions(path):
-    packed = np.zeros((900, 8), dtype=np.uint8)
-    _, positions = NEAREST[path](packed, packed[:1], 700)
-    np.testing.assert_array_equal(positions[0], np.arange(700))
 
 
 @pytest.mark.parametrize("n_bits", [64, 65])

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from cases import each
 from decoded import scores_of_decoded
-from scipy import sparse
-from searches import assert_same
 from sklearn.datasets import load_digits
 
 from skhash import SGHEncoder
@@ -13,11 +11,8 @@ from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import asymmetric
 from skhash.neighbors.search.asymmetric import (
-    CodeScorer,
     asymmetric_scores,
-    to_distances,
 )
-from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 
 N_FEATURES = 11
@@ -36,13 +31,6 @@ def decoded_scores(queries, bits, decoder, metric, **options):
     codebook, offset = decoder
     decoded = offset + bits @ codebook
     return scores_of_decoded(queries, decoded, offset, metric, **options)
-
-
-def make_scorer(bits, decoder, metric):
-    packed = pack_bits(bits)
-    decoder = read_decoder(decoder, metric)
-    decoder, levels = decoder.with_levels(decoder.keys(packed))
-    return CodeScorer(decoder, Blocks.of(packed, levels), None)
 
 
 @each("metric", METRICS)
@@ -102,50 +90,6 @@ def test_neither_threads_nor_chunks_nor_company_change_a_score(metric, monkeypat
     monkeypatch.setattr(asymmetric, "CHUNK_BYTES", 2000)
     scores = asymmetric_scores(queries, bits, decoder, metric=metric, n_jobs=3)
     np.testing.assert_array_equal(scores, expected)
-
-
-@each("metric", METRICS)
-@each("k", [1, 2, 7, 64, 300])
-def test_nearest_are_the_smallest_by_score_then_position(metric, k):
-    """Codes of 6 bits are equal more often than not, so ties abound."""
-    queries, bits, decoder = make_data(6, n_codes=300)
-    scores = asymmetric_scores(queries, bits, decoder, metric=metric)
-    order = np.argsort(scores, axis=1, kind="stable")[:, :k]
-    scorer = make_scorer(bits, decoder, metric)
-    expected = np.take_along_axis(scores, order, axis=1), order
-    scores, found = scorer.nearest(queries, k)
-    assert_same((to_distances(scores, metric), found), expected)
-
-
-@each("metric", METRICS)
-def test_codes_that_are_not_live_are_left_out(metric):
-    queries, bits, decoder = make_data(20)
-    scorer, live = make_scorer(bits, decoder, metric), np.arange(len(bits)) % 3 > 0
-    scores, found = scorer.among(np.flatnonzero(live)).nearest(queries, 9)
-    expected = scores, np.flatnonzero(live)[found]
-    assert_same(scorer.nearest(queries, 9, live), expected)
-
-
-@each("metric", METRICS)
-@each("n_bits", [8, 65])
-def test_a_code_has_one_score_beside_any_others(metric, n_bits):
-    """Also where rounding would make the score of a decoded vector negative."""
-    _, bits, (codebook, offset) = make_data(n_bits)
-    queries, decoder = offset + bits @ codebook, (codebook, offset)
-    scores = asymmetric_scores(queries, bits, decoder, metric=metric)
-    places = np.random.default_rng(1).integers(0, len(bits), 17)
-    found = make_scorer(bits, decoder, metric).among(places).score_all(queries)
-    np.testing.assert_array_equal(to_distances(found, metric), scores[:, places])
-
-
-@each("metric", METRICS)
-def test_sparse_queries(metric):
-    queries, bits, decoder = make_data(20)
-    queries[np.abs(queries) < 1] = 0
-    np.testing.assert_array_equal(
-        asymmetric_scores(sparse.csr_array(queries), bits, decoder, metric=metric),
-        asymmetric_scores(queries, bits, decoder, metric=metric),
-    )
 
 
 @each("metric", METRICS)
@@ -248,17 +192,6 @@ def test_blocks_of_bits_decode_to_entries(block_bits, n_bits, metric):
     if n_bits % block_bits == 0:
         same = asymmetric_scores(queries, bits, decoder, metric=metric)
         np.testing.assert_array_equal(same, scores)
-
-
-def test_blocks_of_one_bit_are_bits():
-    """Entries that are sums of what bits add decode as the bits do."""
-    queries, bits, (codebook, offset) = make_data(16)
-    values = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
-    entries = np.stack([values @ codebook[:8], values @ codebook[8:]])
-    for metric in METRICS:
-        expected = asymmetric_scores(queries, bits, (codebook, offset), metric=metric)
-        scores = asymmetric_scores(queries, bits, (entries, offset), metric=metric)
-        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

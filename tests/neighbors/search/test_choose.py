@@ -86,7 +86,7 @@ def answers_of(index, queries):
     yield index.kneighbors(n_neighbors=3)
 
 
-@pytest.mark.parametrize("n_bits", [5, 33, 64, 100, 600])
+@pytest.mark.parametrize("n_bits", [33, 600])
 def test_answers_are_those_of_brute_force(costs, asked, n_bits):
     costs(tables=1.0, clusters=0.0)
     codes, queries = clustered(N, n_bits), clustered(N_QUERIES, n_bits, seed=1)
@@ -143,9 +143,11 @@ def test_tables_find_near_neighbours(costs, asked):
     assert asked_by(asked, twice.kneighbors, codes[:50]) == ["multi_index"]
     # The first radii prove the equal ones; nobody looks beyond.
     queries = np.concatenate([codes[:50], far])
-    assert asked_by(asked, twice.kneighbors, queries) == ["multi_index", "brute"]
     expected = HammingNeighbors(2, algorithm="brute").fit(np.repeat(codes, 2, axis=0))
-    assert_same(twice.kneighbors(queries), expected.kneighbors(queries))
+    expected = expected.kneighbors(queries)
+    asked.clear()
+    assert_same(twice.kneighbors(queries), expected)
+    assert asked == ["multi_index", "brute"]
     # Too few queries tell nothing.
     short = HammingNeighbors(2).fit(np.repeat(codes, 2, axis=0))
     for _ in range(2):

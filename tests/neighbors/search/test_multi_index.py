@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from searches import assert_same, brute_within, clustered, made, within, words_of
 
 from skhash.neighbors.search.brute import Brute
-from skhash.neighbors.search.multi_index import MultiIndex, _flips
+from skhash.neighbors.search.multi_index import MultiIndex
 
 
 @each("n_bits", [3, 8, 13, 64, 70, 128])
@@ -101,14 +101,6 @@ def test_a_crowd_of_equal_codes_takes_no_room_but_for_k(monkeypatch):
     assert_array_equal(positions.reshape(50, k), np.tile(np.arange(k), (50, 1)))
     # Not 50 answers of n codes each, but the room and one of these.
     assert most < 8 * (2**16 + 2 * n)
-
-
-def test_every_pattern_of_a_part_is_looked_up():
-    for n_bits in (1, 4, 7):
-        for most in (-1, 0, 2, n_bits):
-            flips = _flips(n_bits, most)
-            counts = np.bitwise_count(np.arange(2**n_bits))
-            assert sorted(flips) == list(np.flatnonzero(counts <= most))
 
 
 def test_cost_grows_with_the_radius_and_with_crowds():

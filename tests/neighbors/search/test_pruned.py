@@ -35,32 +35,25 @@ CASES = {
 
 @settings(max_examples=60)
 @given(**CASES)
-def test_nearest(n, n_bits, noise, n_queries, share, some, seed):
+def test_answers_are_those_of_brute_force(
+    n, n_bits, noise, n_queries, share, some, seed
+):
     words = words_of(clustered(n, n_bits, seed, noise))
     queries = words_of(clustered(n_queries, n_bits, seed + 1, noise))
     live = None
     if some:
         live = np.random.default_rng(seed).random(n) < 0.6
         live[-1] = True
-    n_found = n if live is None else live.sum()
-    k = max(1, int(share**3 * n_found))
     n_planes = 8 * -(-n_bits // 8)
-    expected = brute_nearest(words, n_planes, queries, k, 1, live)
     clusters = made(Clusters, words, n_planes)
-    assert_same(nearest(clusters, queries, k, 1, live), expected)
-
-
-@settings(max_examples=60)
-@given(**CASES)
-def test_within(n, n_bits, noise, n_queries, share, some, seed):
-    words = words_of(clustered(n, n_bits, seed, noise))
-    queries = words_of(clustered(n_queries, n_bits, seed + 1, noise))
-    live = np.random.default_rng(seed).random(n) < 0.6 if some else None
-    n_planes = 8 * -(-n_bits // 8)
+    k = max(1, int(share**3 * (n if live is None else live.sum())))
     radius = min(int(share**2 * n_planes), 254)
-    expected = brute_within(words, n_planes, queries, radius, 1, live)
-    found = within(made(Clusters, words, n_planes), queries, radius, 1, live)
-    assert_same(found, expected)
+    for ask, brute, reach in (
+        (nearest, brute_nearest, k),
+        (within, brute_within, radius),
+    ):
+        expected = brute(words, n_planes, queries, reach, 1, live)
+        assert_same(ask(clusters, queries, reach, 1, live), expected)
 
 
 @pytest.mark.parametrize("few", [0, 1000])
@@ -128,22 +121,6 @@ def test_chunks_threads_and_first_codes(monkeypatch, few, n_jobs):
 
 
 @each("n_queries", [1, 40])
-@each("n_bits", [8, 64, 300])
-def test_equal_codes_come_in_the_order_of_positions(n_queries, n_bits):
-    bits = np.zeros((2000, n_bits), dtype=np.uint8)
-    bits[1::7, 0] = 1
-    queries = words_of(bits[:n_queries])
-    clusters = made(Clusters, words_of(bits), 8 * -(-n_bits // 8))
-    equal = np.flatnonzero(bits[:, 0] == 0)
-    for k in (1, 5, 1000):
-        distances, positions = nearest(clusters, queries[:1], k, 1)
-        assert_array_equal(positions[0], equal[:k])
-        assert_array_equal(distances[0], 0)
-    expected = brute_nearest(words_of(bits), clusters.n_planes, queries, 1900, 1)
-    assert_same(nearest(clusters, queries, 1900, 1), expected)
-
-
-@each("n_queries", [1, 40])
 def test_distances_that_no_byte_holds(n_queries):
     bits = np.random.default_rng(0).integers(0, 2, (700, 512), dtype=np.uint8)
     words, queries = words_of(bits), words_of(1 - bits[:n_queries])
@@ -164,36 +141,6 @@ def test_equal_codes_among_those_that_no_byte_tells_apart(k, n_queries):
     queries = words[:: len(words) // n_queries][:n_queries]
     expected = brute_nearest(words, 512, queries, k, 1)
     assert_same(nearest(made(Clusters, words, 512), queries, k, 1), expected)
-
-
-@each("n_bits", [64, 584])
-def test_blocks_are_rings_of_clusters(n_bits):
-    words = words_of(clustered(9000, n_bits, noise=0.2 if n_bits == 64 else 0.5))
-    clusters = made(Clusters, words, n_bits)
-    index, rings = clusters.index, clusters.rings
-    assert_array_equal(np.sort(index.positions), np.arange(9000))
-    assert_array_equal(np.diff(index.clusters), np.bincount(rings.owners))
-    sizes = np.diff(index.starts)
-    assert sizes.max() == 128 and sizes.min() > 0
-    centers = pruned.Centers(words).codes
-    shortest = np.bitwise_count(words[:, None, :] ^ centers[None]).sum(axis=2)
-    # Some are farther from all centers than a byte tells.
-    assert (shortest.min(axis=1) > 255).any() == (n_bits > 255)
-    for block, (start, stop) in enumerate(pairwise(index.starts)):
-        owner, positions = rings.owners[block], index.positions[start:stop]
-        away = shortest[positions, owner].astype(int)
-        # The nearest center, the first of several, as far as bytes tell.
-        assert_array_equal(np.minimum(shortest[positions], 255).argmin(axis=1), owner)
-        assert (np.diff(away) <= 0).all()
-        assert (np.diff(positions)[np.diff(away) == 0] > 0).all()
-        assert rings.tops[block] == min(away[0], 255)
-        assert index.lowest[block] == positions.min()
-        farthest = positions[away == away[0]].min()
-        assert rings.places[block] == farthest * 256 // 9000
-        if block and rings.owners[block - 1] == owner:
-            outer = index.positions[start - 1]
-            assert shortest[outer, owner] >= away[0]
-            assert sizes[block - 1] == 128
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.06, 0.5])

@@ -177,13 +177,6 @@ def test_grids_are_below_what_they_stand_for(metric):
 
 
 @each("metric", METRICS)
-@each("share", [0.55, 0.95])
-def test_masks(metric, share):
-    rng, *case = make_case(4000, 9, 3)
-    assert_finds(*case, metric, 30, rng.random(4000) < share)
-
-
-@each("metric", METRICS)
 def test_codes_that_decode_to_zero(metric):
     """The cosine of zero is defined, and the length of a code is not divided by."""
     _, queries, codes, (codebook, _) = make_case(3000, 9, 2)
@@ -326,28 +319,13 @@ def test_fewer_live_codes_than_neighbours():
     assert (found[0][:, 70:] == np.inf).all()
 
 
-def test_what_was_made_is_for_these_codes_alone():
-    """Codes that come later are found, whatever was made before."""
-    _, queries, codes, decoder = make_case(700, 9, 2, 4)
-    index = AsymmetricNeighbors(5, packed=True).fit(codes[:600], decoder=decoder)
-    index.kneighbors(queries)
-    index.partial_fit(codes[600:]).remove([0, 650])
-    live = np.ones(700, dtype=bool)
-    live[[0, 650]] = False
-    scores = asymmetric_scores(queries, codes, decoder, packed=True)
-    scores = np.where(live, scores, np.float32(np.inf))
-    assert_same(index.kneighbors(queries), expected_nearest(scores, 5))
-    kept = expected_nearest(scores[:, live], 5)
-    assert_same(index.compact().kneighbors(queries), kept)
-
-
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("power", [-44, -40, -38, -37, -30, -20, -18, 15, 18])
+@pytest.mark.parametrize("power", [-44, -38, -30, -18, 18])
 def test_rounding_at_the_ends_of_float32(metric, power):
     """Steps of scores that are hardly any, or as large as can be, and such radii."""
     scale = 10.0**power
     for block_bits in BLOCK_BITS:
-        _, queries, codes, (codebook, offset) = make_case(2000, 6, 2, 5, block_bits)
+        _, queries, codes, (codebook, offset) = make_case(1100, 4, 2, 5, block_bits)
         for decoder, some in (
             ((scale * codebook, scale * offset), queries),
             ((codebook, offset), scale * queries),

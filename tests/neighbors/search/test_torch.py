@@ -17,7 +17,7 @@ from skhash.neighbors.store.select import select
 from skhash.neighbors.store.store import Store
 
 CPU = torch.device("cpu")
-N_BITS = (1, 7, 8, 64, 65, 200, 512, 2048, 2049, 4096)
+N_BITS = (1, 8, 65, 200, 2048, 2049, 4096)
 every_device = pytest.mark.parametrize(
     "device", ["cpu", "pretend", "cuda"], indirect=True
 )
@@ -52,7 +52,7 @@ def assert_within(packed, queries, radius, device="cpu", **options):
 
 @every_device
 @each("n_bits", N_BITS)
-@each("n", [1, 7, 8, 250])
+@each("n", [1, 8, 250])
 def test_all_lengths_and_numbers(n, n_bits, device):
     # Some queries are at distance 0 from a code, some at n_bits: the largest products.
     packed = make_codes(0, n, n_bits)
@@ -77,24 +77,6 @@ def test_half_precision_is_exact(n_bits, device, monkeypatch):
     assert_nearest(packed, queries, 700, device)
     assert_nearest(packed, queries, 20, device, **small)
     assert_within(packed, queries, n_bits // 5, device, **small)
-
-
-@each("k", [1, 10, 300])
-@each("order", ["nearer", "further", "one group", "equal"])
-def test_codes_in_a_hard_order(order, k):
-    # Nearest codes last, first, side by side in the midst, and nothing but ties.
-    n, n_bits = 4000, 64
-    distances = {
-        "nearer": np.arange(n)[::-1] * n_bits // n,
-        "further": np.arange(n) * n_bits // n,
-        "one group": np.where(abs(np.arange(n) - 2000) < 15, 3, 40),
-        "equal": np.full(n, 5),
-    }[order]
-    packed = pack_bits(np.arange(n_bits) < distances[:, None])
-    queries = np.zeros((2, n_bits // 8), dtype=np.uint8)
-    for budget in (2**14, 2**20):
-        assert_nearest(packed, queries, k, budget=budget)
-        assert_within(packed, queries, 4, budget=budget)
 
 
 def test_blocks_of_codes_meet_all_chunks_of_queries(monkeypatch):
@@ -171,11 +153,11 @@ class LargestMemory(TorchDispatchMode):
 @each("n_bits", [16, 64, 512])
 def test_memory_stays_within_the_budget(n_bits):
     packed, budget = make_codes(0, 4000, n_bits), 2**20
-    for k in (1, 10, 1000):
+    for k in (1, 1000):
         with LargestMemory() as memory:
             nearest(DeviceSearch(packed, CPU, budget=budget), packed[:40], k)
         assert budget / 8 < memory.most <= budget
-    for radius in (n_bits, n_bits // 4, 0):
+    for radius in (n_bits, 0):
         with LargestMemory() as memory:
             search = DeviceSearch(packed, CPU, budget=budget)
             distances, _ = within(search, packed[:40], radius)

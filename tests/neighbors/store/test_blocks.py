@@ -4,13 +4,11 @@ import copy
 
 import numpy as np
 import pytest
-from cases import each
 from numpy.testing import assert_array_equal
 
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.chunks import LINE
-from skhash.neighbors.store.blocks import Blocks
 
 N, N_BYTES, N_FEATURES = 1700, 3, 5
 RNG = np.random.default_rng(0)
@@ -93,46 +91,6 @@ def test_two_that_grew_from_one(kind):
     fitted(kind, slice(610, 640), first)
     assert_holds(first, kind, np.arange(640))
     assert_holds(indexes[0], kind, np.concatenate([np.arange(610), parts[0]]))
-
-
-@KINDS
-@each("share", [0.01, 0.5, 0.99])
-def test_what_is_left_of_removed_codes(kind, share):
-    gone = np.random.default_rng(1).random(1000) < share
-    index = fitted(kind, np.arange(1000))
-    before = index.kneighbors(QUERIES, 1000)
-    held = index._store["blocks"].array
-    index.remove(np.flatnonzero(gone))
-    assert index._store["blocks"].array is held
-    assert_array_equal(index.packed_codes_, CODES[:1000])
-    k, places = 1000 - gone.sum(), np.flatnonzero(~gone)
-    found = index.kneighbors(QUERIES, k)
-    stays = ~gone[before[1]]
-    for one, other in zip(found, before, strict=True):
-        assert_array_equal(one, other[stays].reshape(one.shape))
-    fitted(kind, np.arange(1000, 1010), index)
-    assert_array_equal(index.packed_codes_, CODES[:1010])
-    places = np.append(places, np.arange(1000, 1010))
-    assert_holds(index.compact(), kind, places)
-    fitted(kind, np.arange(1010, 1100), index)
-    assert_holds(index, kind, np.append(places, np.arange(1010, 1100)))
-
-
-@each("width", [0, 1, 4])
-def test_bytes_stand_side_by_side(width):
-    levels = RNG.integers(0, 256, (N, width), dtype=np.uint8) if width else None
-    blocks = Blocks.of(CODES, levels)
-    for i in (0, 511, 512, 1023, N - 1):
-        assert_array_equal(blocks.array[i // 512, :N_BYTES, i % 512], CODES[i])
-        if width:
-            assert_array_equal(blocks.array[i // 512, N_BYTES:, i % 512], levels[i])
-    assert_array_equal(blocks.packed, CODES)
-    assert blocks.levels is None or np.array_equal(blocks.levels, levels)
-    some = RNG.permutation(N)[:1025]
-    for chosen in (some, np.isin(np.arange(N), some)):
-        order = some if chosen is some else np.sort(some)
-        assert_array_equal(blocks[chosen].packed, CODES[order])
-    assert len(blocks[some[:0]]) == 0
 
 
 @KINDS

