@@ -390,7 +390,7 @@ def show(arguments):
     seeds = sorted({row["seed"] for c in contents.values() for row in c["rows"]})
     about = {"seeds": seeds, "figures": figures}
     tools.print_and_save(tables, content, arguments.results, **about)
-    for name in PICTURES if arguments.picture else ():
+    for name in PICTURES.keys() & contents if arguments.picture else ():
         path = arguments.picture / f"sgh_paper_{name}.svg"
         draw(contents[name]["rows"], *PICTURES[name], path)
 
