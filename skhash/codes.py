@@ -211,7 +211,8 @@ def unpack_bits(packed, n_bits: int) -> np.ndarray:
     Raises
     ------
     ValueError
-        As in `check_packed`.
+        If `packed` is not a matrix of ``uint8``, if it is masked, if its number of
+        bytes does not fit `n_bits`, or if a padding bit is set.
 
     See Also
     --------
@@ -369,7 +370,8 @@ def bits_to_signs(bits, dtype=np.float32) -> np.ndarray:
     Raises
     ------
     ValueError
-        As in `check_bits`, or if `dtype` cannot hold -1.
+        If `bits` is not a matrix, is masked, has no columns, or holds values other than
+        0 and 1, or if `dtype` cannot hold -1.
 
     Examples
     --------

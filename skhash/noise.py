@@ -104,10 +104,11 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         """Draw noise several times, with the draws of each entry spread evenly.
 
         Each draw alone is distributed as in `sample`. Together they are a Latin
-        hypercube: each of `n_draws` equally likely ranges has one of an entry's draws,
-        in an independent order. The mean of a function over the draws varies no more
-        than over independent draws if the function is monotone in each entry, and much
-        less if it is nearly a sum over entries.
+        hypercube: the draws of an entry lie one in each of `n_draws` equally likely
+        ranges, in an order that is random and independent between entries. The mean of
+        a function over the draws varies no more than over independent draws if the
+        function is monotone in each entry, and much less if it is nearly a sum over
+        entries.
 
         Parameters
         ----------
@@ -155,7 +156,7 @@ class Noise(BaseEstimator, metaclass=ABCMeta):
         return self.icdf(p + 0.25 * torch.finfo(p.dtype).eps * (p < 0.5))
 
     def log_odds(self, a):
-        """Return ``log F(a) / (1 - F(a))``, finite and differentiable everywhere.
+        """Return ``log(F(a) / (1 - F(a)))``, finite and differentiable everywhere.
 
         The log odds are constant where a probability is below the resolution of the
         dtype.

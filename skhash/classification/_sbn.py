@@ -125,7 +125,7 @@ class SBNClassifier(
 
         - "whiten" scales the layers so that logits have mean 0 and standard deviation
           `init_scale` over a sample of rows, or over the batch with `batch_norm`.
-        - "default" keeps the first weights of the layers.
+        - "default" leaves the weights as the layers initialize them.
         - "real" spends the first half of the epochs on training a network with real
           weights, whose units output their means, and starts the binary units from
           these weights. Binary weights take them as logits, divided by their root mean

@@ -26,8 +26,8 @@ class GumbelSoftmax(LayerwiseGradient):
     one 0/1 unit, a linear loss c x and ``p' = sigmoid(l) sigmoid(-l)``, the bias in l
     is ``c tau^2 (pi^2 / 6) p' (1 - 6 p')`` to leading order: it is of second order,
     since the first vanishes for linear losses. Temperature times second moment tends to
-    ``c^2 p' / 6``. Few draws carry the gradient: only those with z within about
-    ``tau log(1 / (tau e))`` of l have a derivative above e.
+    ``c^2 p' / 6``. Few draws carry the gradient: the derivative exceeds a threshold eps
+    only if z is within about ``tau log(1 / (tau eps))`` of l.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class GumbelSoftmax(LayerwiseGradient):
     Notes
     -----
     Noise other than logistic enters through its log odds,
-    ``l = log F(a) / (1 - F(a))``, so that rounding the value always gives the
+    ``l = log(F(a) / (1 - F(a)))``, so that rounding the value always gives the
     distribution of the unit.
 
     Corrected from Shekhovtsov and Yanush, proposition E.3: for small tau the
-    probability of a derivative above e is about ``2 p' tau log(1 / (tau e))``. The
+    probability of a derivative above eps is about ``2 p' tau log(1 / (tau eps))``. The
     proof lacks the 2 and the tau of the logarithm.
 
     References

@@ -45,9 +45,10 @@ class PSA(NetworkGradient):
 
     .. math:: E = f + \sum_i (f - f_i) (q_i - \gamma \pi_i),
 
-    with :math:`\pi_i` the probability that unit i had the other value, and
-    :math:`q_i`, which is 0 and carries the gradient, as before. The mean of the
-    estimate is the same for every gamma.
+    with :math:`\pi_i` the probability that unit i had the other value, and :math:`q_i`
+    a term whose value is 0 and whose derivative is the factor that multiplies
+    :math:`df_i` in the estimate above. The mean of the estimate is the same for every
+    gamma.
 
     Parameters
     ----------

@@ -10,7 +10,8 @@ from skhash.utils.parameters import with_parameters
 class StraightThrough(LayerwiseGradient):
     r"""Straight-through: each drawn value gets the derivative of its mean.
 
-    With values x of step s (1 for "01", 2 for "pm1"), drawn on with probability F(a),
+    For units that are on with probability F(a), and whose two values differ by s (1 for
+    "01", 2 for "pm1"), the estimate is
 
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(x)
 
@@ -40,8 +41,9 @@ class StraightThrough(LayerwiseGradient):
     directions, hold coordinate by coordinate in the logits. They do not hold in the
     parameters that the logits are made of: for logits ``(t, t + 4)`` and the loss
     ``x_1 - 2 x_2`` at t = 0, the true derivative in t is positive and identity
-    straight-through gives a negative one. The condition of B.5 is on the absolute value
-    of the mean derivative, and it is sufficient, not necessary.
+    straight-through gives a negative one. The condition of B.5 is stated for the mean
+    derivative; it has to be a condition on its absolute value, and it is sufficient,
+    not necessary.
 
     References
     ----------
@@ -100,8 +102,8 @@ class DeterministicST(LayerwiseGradient):
     the loss at x*, not its mean. With `Uniform` noise this is the hard tanh
     straight-through of binary networks. It approaches `StraightThrough` as units become
     certain of their values: the two have the same sign if the derivative at x* is large
-    compared with the probability of another state (propositions B.7 and B.8, with
-    Lipschitz constants in all units).
+    compared with the probability of another state (propositions B.7 and B.8; the
+    Lipschitz constant has to be taken over all units, not over the unit alone).
 
     It costs as much as backpropagation, and the function must be differentiable.
 

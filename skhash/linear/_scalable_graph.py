@@ -30,12 +30,12 @@ class ScalableGraphHash(AnchorLogitsMixin, BaseHasher):
     product of two matrices with ``n_features + 2`` columns (Jiang and Li, 2015,
     equations 4 to 6). Bits are the signs of ``F w``, with F the centred kernel features
     of the rows, ``exp(-gamma |x - a|^2)`` for each anchor a. They are learned one after
-    the other: w is the leading solution of ::
+    the other, with w the leading solution of ::
 
         F^T (n_bits S - sum of b b^T over the other bits) F w = t F^T F w
 
-    for the bits learned so far, then once more for each bit, in random order, given all
-    the others.
+    First, the sum is over the bits learned so far. Then each bit is learned once more,
+    in random order, with the sum over all other bits.
 
     Parameters
     ----------

@@ -17,15 +17,16 @@ class SpectralHash(LinearLogitsMixin, BaseHasher):
     r"""Spectral hashing: sinusoids along the principal axes, for data that fill a box.
 
     Near rows should get similar codes y in {-1, +1}, which minimize
-    ``sum_ij exp(-|x_i - x_j|^2 / e^2) |y_i - y_j|^2`` with balanced and uncorrelated
-    bits. The signs of the smoothest eigenfunctions of a graph Laplacian come close to
-    that. For rows spread evenly over the box of their principal components, these
-    functions are known (Weiss et al., 2008, equation 6): on an axis from a to b ::
+    ``sum_ij exp(-|x_i - x_j|^2 / width^2) |y_i - y_j|^2`` with balanced and
+    uncorrelated bits. The signs of the smoothest eigenfunctions of a graph Laplacian
+    come close to that. For rows spread evenly over the box of their principal
+    components, these functions are known (Weiss et al., 2008, equation 6): on an axis
+    from a to b ::
 
         cos(m pi (x - a) / (b - a)),   m = 1, 2, ...
 
-    and the smoothest have the smallest frequency ``m / (b - a)``, whatever the width e.
-    A bit thus divides one axis into m + 1 stripes of values 1, 0, 1, ..., and long axes
+    and the smoothest have the smallest frequency ``m / (b - a)``, whatever the width. A
+    bit thus divides one axis into m + 1 stripes of values 1, 0, 1, ..., and long axes
     get more bits than short ones.
 
     Parameters

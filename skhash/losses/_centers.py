@@ -51,10 +51,10 @@ def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
         "bernoulli" draws random signs.
 
         "distance" starts from "hadamard" and replaces centres until any two differ in
-        `gilbert_varshamov_distance` bits, or for four rounds per class. Each round
-        replaces the centre that is nearest to another by the random code that is
-        farthest from all others. (Wang et al., 2023, instead optimize real vectors and
-        round them.)
+        at least one bit more than the Gilbert-Varshamov bound guarantees, or for four
+        rounds per class. Each round replaces the centre that is nearest to another by
+        the random code that is farthest from all others. (Wang et al., 2023, instead
+        optimize real vectors and round them.)
     generator : torch.Generator
         On the CPU.
 

@@ -212,11 +212,11 @@ class DualHashLoss(SupervisedLoss):
 
     .. math::
 
-        \min_{W, u} \max_{|v| \le \lambda} \; L(D) + \frac{1}{n m} \sum_{i, k}
+        \min_{\theta, u} \max_{|v| \le \lambda} \; L(D) + \frac{1}{n m} \sum_{i, k}
         \Big[ \frac\rho2 (D_{ik} - u_{ik})^2 + u_{ik} v_{ik} - |v_{ik}| \Big]
 
-    W are the weights of the network. Each row has its own u and v, which are updated
-    once per epoch, with the outputs of its batch.
+    The minimum is over the weights theta of the network and over u. Each row has its
+    own u and v, which are updated once per epoch, with the outputs of its batch.
 
     The printed algorithm, ``solver="dual"``, does not apply the penalty within [-1, 1]:
     maximizing over v gives ``lambda max(|u| - 1, 0)``, which is zero there. Moreover, v

@@ -48,7 +48,11 @@ class Training:
 
 
 class SupervisedLoss(BaseEstimator):
-    """Base class of the losses of supervised hashing: override one of the methods."""
+    """Base class of the losses of supervised hashing.
+
+    A subclass overrides ``of_batch``, or ``objective`` if the loss keeps a state during
+    a fit.
+    """
 
     _parameter_constraints: dict = {}
 
@@ -105,7 +109,7 @@ class Objective(nn.Module):
         ----------
         logits : Tensor of shape (n, n_bits)
         labels : Tensor of shape (n, 1) or (n, n_classes), int64
-            As those of `Training`.
+            One column of classes, from 0, or a 0/1 column for each of several labels.
         rows : Tensor of shape (n,), int64
             Positions of the batch's rows among the training rows.
         X : Tensor of shape (n, ...)
@@ -124,7 +128,8 @@ def share_label(labels, others=None) -> torch.Tensor:
     Parameters
     ----------
     labels, others : Tensors of shape (n, 1) or (n, n_classes), int64
-        As those of `Training`; by default the pairs are those of `labels`.
+        One column of classes, from 0, or a 0/1 column for each of several labels. By
+        default the pairs are those of `labels`.
 
     Returns
     -------

@@ -51,9 +51,9 @@ def quantization_error(
 
     Notes
     -----
-    The cosine form is at most :math:`1 - 1 / \sqrt{l}`, if only one output is not 0,
-    and about 0.20 for Gaussian outputs, so larger published numbers must be of another
-    form. A row of zeros has error 1 in every form.
+    The cosine form is at most :math:`1 - 1 / \sqrt{l}`, which it reaches if only one
+    output is not 0, so a larger published number must be of another form. For Gaussian
+    outputs it is about 0.20. A row of zeros has error 1 in every form.
 
     Examples
     --------

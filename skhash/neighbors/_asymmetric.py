@@ -45,7 +45,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         How queries and decoded vectors are compared; `fit` fixes it. If the decoder was
         fitted to vectors of unit length, every metric ranks by the cosine, which finds
-        most neighbours; see the notes of `asymmetric_scores`.
+        the most neighbours; see the notes of `asymmetric_scores`.
     search_fraction : float, default=1.0
         Share of the codes that `kneighbors` compares with each query. 1.0 compares all
         codes and is exact. Lower values take effect only with a decoder whose blocks

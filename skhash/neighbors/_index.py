@@ -137,9 +137,9 @@ class BaseIndex(SaveMixin, BaseEstimator):
     def replace(self, X, y=None, *, ids, **columns) -> Self:
         """Replace the codes that have the given ids, in one step.
 
-        Searches in other threads find either the old codes or the new ones, never
-        neither. The new codes get positions after all others, as if the old codes had
-        been removed and the new ones added.
+        A search in another thread finds either the old codes or the new ones; at no
+        time are both missing. The new codes get positions after all others, as if the
+        old codes had been removed and the new ones added.
 
         Parameters
         ----------

@@ -212,16 +212,17 @@ class ProjectedWeights(BinaryWeights):
 class BayesBiNNWeights(BinaryWeights):
     r"""Weights relaxed to (-1, 1), trained by the Bayesian learning rule (BayesBiNN).
 
-    With logistic noise z, the weight of a step is
-    :math:`w = \tanh((\eta - z) / \tau)`, and the derivative of the parameter is
+    With logistic noise z, the weight of a step is :math:`w = \tanh((\eta - z) / \tau)`,
+    and the gradient with respect to the parameter is
 
     .. math::
         s \, dL/dw, \quad
         s = \frac{n (1 - w^2 + \epsilon)}{\tau (1 - \tanh^2 \eta + \epsilon)},
 
     where n is the number of rows and :math:`\epsilon` 1e-10. The update is
-    :math:`(1 - \alpha) \eta - \alpha s \, dL/dw` with the learning rate alpha of SGD
-    and a weight decay of 1, that of the optimizer. At a tiny temperature and large
+    :math:`(1 - \alpha) \eta - \alpha s \, dL/dw`, where alpha is the learning rate of
+    SGD. Its first term is the effect of a weight decay of 1 in the optimizer, which
+    `skhash.SBNClassifier` sets for these weights. At a tiny temperature and large
     logits s is n / tau and w the sign: the update is that of identity straight-through
     without noise, and n and tau only set the unit in which eta is measured.
 

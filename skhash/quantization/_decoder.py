@@ -210,7 +210,11 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         return values, *decoder
 
     def inverse_transform(self, bits) -> np.ndarray:
-        """Decode bits into vectors, ``offset_ + bits codebook_``.
+        """Decode bits into vectors.
+
+        They are ``offset_`` plus, for each block, the entry of ``codebook_`` that the
+        value of the block selects. With ``block_bits=1`` this is
+        ``offset_ + bits codebook_``.
 
         Parameters
         ----------

@@ -62,7 +62,7 @@ class AdditiveQuantizer(
     a byte, selects one entry of the codebook, and the entries are summed. `fit`
     minimizes the squared error of the decoded vectors,
 
-        ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2`` .
+        ``sum_i |x_i - offset - sum_m codebook[m, v_im]|^2``,
 
     alternating between codebook and codes. See the notes for the algorithm.
 

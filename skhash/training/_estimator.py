@@ -173,7 +173,7 @@ class TrainedMixin:
 class BaseNeuralHasher(TrainedMixin, BaseHasher):
     """Base of encoders that are trained by gradient descent.
 
-    A subclass defines the methods that `TrainedMixin` lists.
+    A subclass defines ``_build``, ``_module`` and ``_read``; see :doc:`/extending`.
     """
 
     # Whether there is a `partial_fit`.

@@ -78,8 +78,9 @@ class CorrelatedPosterior(Posterior):
     n_mixture : int, default=10
         Number k of draws of r in the mixture. More draws give a tighter bound.
     scale : float or None, default=None
-        Factor of the entries of V, which are a tanh otherwise. None is 1/sqrt(R), which
-        lets bits correlate; the authors use 1/R, which bounds each covariance by 1/R.
+        Factor by which the entries of V, the outputs of a tanh, are multiplied. None is
+        1/sqrt(R), which lets bits correlate; the authors use 1/R, which bounds each
+        covariance by 1/R.
 
     Examples
     --------

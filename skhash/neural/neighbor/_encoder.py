@@ -175,8 +175,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     Notes
     -----
     Each row x_i of a batch has a partner x_i', one of its nearest rows (or, with
-    labels, a row of its class). Let s in {-1, +1} be the signs of the encoder's logits,
-    and ``<s_i, s_j'> / m`` their agreement over m bits. Training minimizes
+    labels, a row of its class). Let s in {-1, +1} be the signs of a row, modelled as
+    random in training, and ``<s_i, s_j'> / m`` the agreement of two rows over m bits.
+    Training minimizes
 
     .. math::
 
@@ -206,10 +207,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     - The error of reconstructing rows from codes. D_m is a linear decoder, and the bar
       is the mean over entries of rows, in units of their spread.
 
-    A sign is +1 with probability ``sigmoid(2 a)`` of its logit a, so that its mean is
-    ``tanh(a)``. By default, training replaces the sign by ``tanh(b a)``, with b growing
-    from 1 to 5 over the epochs (Cao et al., 2017). Gradients are exact for this
-    relaxation, not for signs.
+    A random sign is +1 with probability ``sigmoid(2 a)`` of its logit a, so that its
+    mean is ``tanh(a)``; the code itself takes the sign of a. By default, training
+    replaces s by ``tanh(b a)``, with b growing from 1 to 5 over the epochs (Cao et al.,
+    2017). Gradients are exact for this relaxation, not for signs. An estimator passed
+    as `gradient` works on the signs instead.
 
     Finding the neighbours takes ``max_train_samples n_samples min(n_features, 128)``
     multiplications, once: two minutes on one core for 50,000 of a million rows.

@@ -106,7 +106,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         folded in, of shapes (n_inputs, n_outputs) and (n_outputs,). None with `module`.
     weights_, weight_names_ : list of ndarrays, list of str
         State of the trained torch network: its arrays and their names.
-    mean_ : ndarray of shape (n_features,), or None for a data set
+    mean_ : ndarray of shape (n_features,)
         Mean of the training data.
     scale_ : float
         Square root of the mean variance of the columns; training divides the data by
@@ -418,7 +418,7 @@ class DualHashEncoder(SupervisedHash):
         folded in, of shapes (n_inputs, n_outputs) and (n_outputs,). None with `module`.
     weights_, weight_names_ : list of ndarrays, list of str
         State of the trained torch network: its arrays and their names.
-    mean_ : ndarray of shape (n_features,), or None for a data set
+    mean_ : ndarray of shape (n_features,)
         Mean of the training data.
     scale_ : float
         Square root of the mean variance of the columns; training divides the data by
