@@ -149,7 +149,7 @@ def score_of_search(parts, X, y) -> float:
 
 
 def score_of_index(parts, X, y) -> float:
-    """Score what an index finds by distances of its own; see `score_of_search`."""
+    """Score an index whose distance is not the Hamming distance."""
     codes = codes_of(parts, X)
     if not are_same_rows(pack(parts, codes), y, *indexed(parts.index)):
         return parts.index.score(codes, y)

@@ -440,7 +440,7 @@ def test_clusters_that_would_lead_kernels_astray(path):
 @of_kinds("clusters")
 @pytest.mark.parametrize("mmap", [False, True])
 def test_clusters_are_saved_with_the_codes(path, mmap, monkeypatch):
-    """They are not made anew, before and after the next save."""
+    """A loaded index does not build them again, nor does one that it saved."""
     expected = make_codes(algorithm="pruned")
     answers(expected)  # which makes clusters
     with monkeypatch.context() as patch:
