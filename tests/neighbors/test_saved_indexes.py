@@ -3,6 +3,7 @@
 import pickle
 import re
 import shutil
+from functools import partial
 from types import SimpleNamespace
 
 import joblib
@@ -20,7 +21,9 @@ import skhash
 from skhash import HashedNeighbors, ITQHash, PCAHash
 from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, JaccardNeighbors
 from skhash.neighbors.search.pruned import Clusters
+from skhash.neighbors.store import files
 from skhash.persistence.estimators import FILE
+from skhash.utils.chunks import row_chunks
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(0, 2, (300, 70), dtype=np.uint8)
@@ -327,6 +330,26 @@ def test_levels_above_the_largest(path):
     assert levels.max() == last << spare
     blocks[0, 9:, 17] = [*((last + 1) << spare).to_bytes(4)]
     refused(path, manifest, {**arrays, "_store/blocks": blocks}, "above the largest")
+
+
+def test_levels_are_read_block_by_block(tmp_path, monkeypatch):
+    """Those behind the last code are not."""
+    monkeypatch.setattr(files, "row_chunks", partial(row_chunks, budget=1))
+    bits = np.tile(BITS, (4, 1))[:1100]
+    index = AsymmetricNeighbors(n_jobs=1)
+    index.fit(bits, bits[:, 0], ids=np.arange(1100), decoder=CODEBOOK)
+    index.save(tmp_path)
+    manifest, arrays = read(tmp_path)
+    for place in 0, 511, 512, 1099, 1100:
+        blocks = arrays["_store/blocks"].copy()
+        blocks[place // 512, 9:, place % 512] = 255
+        changed = {**arrays, "_store/blocks": blocks}
+        if place < len(bits):
+            refused(tmp_path, manifest, changed, "above the largest")
+        else:
+            write(tmp_path, manifest, changed)
+            same = load(tmp_path).kneighbors(ASKED), index.kneighbors(ASKED)
+            assert_array_equal(*(positions for _, positions in same))
 
 
 @of_kinds("codes", "planes", "decoder")

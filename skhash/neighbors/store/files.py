@@ -25,6 +25,7 @@ from skhash.numerics._levels import (
 )
 from skhash.persistence.state import in_order
 from skhash.persistence.tensors import naming_damage
+from skhash.utils.chunks import row_chunks
 from skhash.utils.lazy import LateModule
 
 _kernels = LateModule("skhash.neighbors.kernels.blocks")
@@ -241,6 +242,17 @@ def _read_clusters(arrays):
     return ClusterArrays(**there)
 
 
+def _largest_level(codes, last):
+    """Return the largest level of these codes, of which a chunk is read at a time."""
+    blocks, largest = codes.whole, 0
+    for rows in row_chunks(len(blocks), 32 * BLOCK):
+        n = min(codes.n - rows.start * BLOCK, (rows.stop - rows.start) * BLOCK)
+        levels = Blocks(blocks[rows], n, codes.n_bytes).levels
+        if levels is not None:
+            largest = max(largest, levels_to_keys(levels, 0, last).max(initial=0))
+    return largest
+
+
 def _check_content(arrays, n_bits, store):
     """Raise ``ValueError`` for impossible content of the arrays, which are read."""
     if "codes" in arrays:
@@ -256,11 +268,9 @@ def _check_content(arrays, n_bits, store):
         used = np.bitwise_or.reduce(arrays["blocks"][:, store.n_bytes - 1], axis=None)
         used = np.atleast_1d(used)
         n_bits = store.decoder.n_bits - 8 * (store.n_bytes - 1)
-        levels = Blocks(arrays["blocks"], store.n, store.n_bytes).levels
-        if levels is not None:
-            last = store.decoder.last
-            if levels_to_keys(levels, 0, last).max(initial=0) > last:
-                raise ValueError("levels are above the largest.")
+        codes = Blocks(arrays["blocks"], store.n, store.n_bytes)
+        if _largest_level(codes, store.decoder.last) > store.decoder.last:
+            raise ValueError("levels are above the largest.")
     if np.unpackbits(used)[n_bits:].any():
         raise ValueError("Its codes have more bits than they may have.")
     # Of booleans that are neither 0 nor 1, counts are wrong.
