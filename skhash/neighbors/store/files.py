@@ -244,9 +244,9 @@ def _read_clusters(arrays):
 
 def _largest_level(codes, last):
     """Return the largest level of these codes, of which a chunk is read at a time."""
-    blocks, largest = codes.whole, 0
-    for rows in row_chunks(len(blocks), 32 * BLOCK):
-        n = min(codes.n - rows.start * BLOCK, (rows.stop - rows.start) * BLOCK)
+    blocks, largest, size = codes.whole, 0, _kernels.BLOCK
+    for rows in row_chunks(len(blocks), 32 * size):
+        n = min(codes.n, rows.stop * size) - rows.start * size
         levels = Blocks(blocks[rows], n, codes.n_bytes).levels
         if levels is not None:
             largest = max(largest, levels_to_keys(levels, 0, last).max(initial=0))
