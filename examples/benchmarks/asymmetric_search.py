@@ -46,7 +46,7 @@ from skhash.quantization import LinearDecoder
 N_TRAIN, N_QUERIES, CHUNK = 20_000, 1000, 50_000
 SEARCHES = columns(
     "bytes | k | search | ms of 1000 at once :.4f | ms of one :.3f | "
-    "faiss / ours of 1000 :.2f | faiss / ours of one :.2f | "
+    "faiss / skhash of 1000 :.2f | faiss / skhash of one :.2f | "
     "GB/s a thread of 1000 :.0f | GB/s of one :.0f"
 )
 MEMORY = columns(
