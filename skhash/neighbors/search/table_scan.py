@@ -22,9 +22,9 @@ _NONE = read_only(np.empty(0, dtype=np.int32))
 # The least number of blocks that a search of lists looks at: fewer save no time.
 MIN_BLOCKS = 64
 # About how many blocks are sampled.
-SAMPLED_BLOCKS = 16
+SAMPLED_BLOCKS = 8
 # Queries that share a block of codes: their tables stay in the second-level cache.
-CHUNK_BYTES = 2**21
+CHUNK_BYTES = 2**20
 # The share of the variance of entries, at most, that sums of halves do not explain. In
 # codes of ITQ it is .05 to .13, in those of a quantizer .9.
 MAX_REST = 0.2
