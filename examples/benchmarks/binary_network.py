@@ -131,8 +131,8 @@ def speed(arguments):
 SPEED_TABLES = {
     "networks": (
         "network | accuracy without noise :.1f | exported :.1f | ReLU :.1f | "
-        "kB of weights :.0f | float kB :.0f | inner layers :.0f | "
-        "float inner layers :.0f"
+        "kB of weights :.0f | float kB :.0f | kB of inner layers :.0f | "
+        "float kB of inner layers :.0f"
     ),
     "speed": (
         "network | rows | threads | packed :.3g | NumPy :.3g | torch :.3g | ratio :.1f"

@@ -335,7 +335,8 @@ def seconds_table(found):
             for method in ("ITQ", variant(OWN), OURS)
         )
         rows = [*zip(lengths, itq, own, strict=True)]
-        rows.append(("all, nested", sum(itq) if all(itq) else None, nested[-1]))
+        total = "all (ITQ: sum of the fits)"
+        rows.append((total, sum(itq) if all(itq) else None, nested[-1]))
         for bits, theirs, ours in rows:
             ratio = ours / theirs if ours and theirs else None
             table.rows.append([data, bits, theirs, ours, ratio])

@@ -103,7 +103,7 @@ class ARM(_Antithetic):
 class DisARM(_Antithetic):
     r"""DisARM (U2G): the mean of ARM given its two states.
 
-    With x, x' and l as in `ARM`, and s the step of a unit,
+    With x, x' and l as in `ARM`, and s the difference of the two values of a unit,
 
     .. math::
         \hat g_i = \tfrac12 (f(x) - f(x')) \, \frac{x_i - x'_i}{s} \, \sigma(|l_i|)

@@ -113,8 +113,8 @@ UNITS = BernoulliUnits()
 class GradientEstimator(BaseEstimator, metaclass=ABCMeta):
     """Base of estimators of the gradient of ``E_x[f(x)]`` in logits of binary units.
 
-    Function-wise estimators derive from this class: they only evaluate f. Layer-wise
-    estimators derive from `LayerwiseGradient`.
+    Function-wise estimators derive from this class: they evaluate f as a function, most
+    without its derivatives. Layer-wise estimators derive from `LayerwiseGradient`.
 
     State between calls is kept in attributes with a trailing underscore, which
     `sklearn.base.clone` drops. All estimators accept `rows` and `curvature`, and ignore

@@ -43,7 +43,7 @@ def flip_differences(loss, values, losses, flips, units):
 
 @with_parameters()
 class LocalExpectation(GradientEstimator):
-    r"""Local expectation (RAM, GO): averages over each unit, given the others as drawn.
+    r"""Local expectation: averages over each unit, given the others as drawn.
 
     .. math::
         \hat g_i = \pm F'(a_i) \, \big(f(x) - f(x \text{ with } i \text{ flipped})\big)

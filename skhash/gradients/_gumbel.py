@@ -14,7 +14,8 @@ GUMBEL_DIFFERENCE = Logistic(scale=2)
 class GumbelSoftmax(LayerwiseGradient):
     r"""Gumbel-softmax (Concrete): relaxed units, with values between low and high.
 
-    With l the log-odds of a unit and z logistic, ``P(z < l) = sigmoid(l)``,
+    With l the log-odds of a unit, s the difference of its two values, of which low is
+    the lower one, and z logistic, ``P(z < l) = sigmoid(l)``,
 
     .. math:: x_i = low + s \, \sigma\!\left(\frac{l_i - z_i}{\tau}\right)
 
@@ -88,8 +89,8 @@ class STGumbel(GumbelSoftmax):
         \hat g_i = \frac{s}{\tau} \sigma' \!\left(\frac{l_i - z_i}{\tau}\right)
         \frac{\partial l_i}{\partial a_i} \, \partial_i f(x)
 
-    with l and z as in `GumbelSoftmax`. The function gets only binary values, and must
-    be differentiable. It costs as much as backpropagation.
+    with l, s, low and z as in `GumbelSoftmax`. The function gets only binary values,
+    and must be differentiable. It costs as much as backpropagation.
 
     As the temperature goes to 0, the mean of the estimate becomes the average of the
     derivatives at both values of the unit, times F'. The bias therefore vanishes only

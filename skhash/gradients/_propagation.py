@@ -42,7 +42,7 @@ class _Propagation(NetworkGradient):
 
 
 class ADF(_Propagation):
-    r"""Assumed density filtering (AP2): moments of units, propagated layer by layer.
+    r"""Assumed density filtering: moments of units, propagated layer by layer.
 
     The units of a layer are taken as independent, with means m and variances v. A logit
     then has mean :math:`\mu = Wm + b` and variance :math:`\nu = W^2 v`, and with the

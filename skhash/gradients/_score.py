@@ -112,7 +112,8 @@ class Reinforce(GradientEstimator):
 class MuProp(Reinforce):
     r"""MuProp: the score times the remainder of a first-order expansion.
 
-    With the mean values ``m = E[x]`` and ``r(x) = f(x) - f(m) - f'(m) (x - m)``,
+    With s the difference of the two values of a unit, the means ``m = E[x]`` and
+    ``r(x) = f(x) - f(m) - f'(m) (x - m)``,
 
     .. math::
         \hat g_i = (r(x) - b) \, \partial_{a_i} \log P(x_i)

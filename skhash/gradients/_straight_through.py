@@ -96,9 +96,11 @@ class StraightThrough(LayerwiseGradient):
 class DeterministicST(LayerwiseGradient):
     r"""Straight-through at the most likely values, without drawing any.
 
-    .. math:: \hat g_i = s F'(a_i) \, \partial_i f(x^*), \quad x^*_i = [a_i > 0]
+    .. math::
+        \hat g_i = s F'(a_i) \, \partial_i f(x^*), \quad x^*_i = low + s \, [a_i > 0]
 
-    A unit is on if its logit is above 0. There is no variance, and training minimizes
+    with s the difference of the two values of a unit, of which low is the lower one. A
+    unit is on if its logit is above 0. There is no variance, and training minimizes
     the loss at x*, not its mean. With `Uniform` noise this is the hard tanh
     straight-through of binary networks. It approaches `StraightThrough` as units become
     certain of their values: the two have the same sign if the derivative at x* is large
@@ -134,11 +136,12 @@ class IdentityST(LayerwiseGradient):
 
     .. math:: \hat g_i = \tfrac s2 \, \partial_i f(x)
 
-    The slope s/2 is that of `StraightThrough` at a = 0 and ``scale=1``, so both codings
-    give the same estimate. (The experiment of Shekhovtsov and Yanush uses slope 1 for
-    0/1 bits, twice as much.) A unit that is certain of its value is moved as much as
-    any other. In the parameters behind the logits, the estimate may not be an ascent
-    direction, even for a linear loss; see the notes of `StraightThrough`.
+    with s the difference of the two values of a unit. The slope s/2 is that of
+    `StraightThrough` at a = 0 and ``scale=1``, so both codings give the same estimate.
+    (The experiment of Shekhovtsov and Yanush uses slope 1 for 0/1 bits, twice as much.)
+    A unit that is certain of its value is moved as much as any other. In the parameters
+    behind the logits, the estimate may not be an ascent direction, even for a linear
+    loss; see the notes of `StraightThrough`.
 
     It costs as much as backpropagation, and the function must be differentiable.
 
@@ -170,10 +173,11 @@ class HardST(LayerwiseGradient):
 
     .. math:: \hat g_i = \tfrac s2 \, [|a_i| \le 1] \, \partial_i f(x)
 
-    Values are drawn with the noise of the units. With `Uniform` noise of scale 1 this
-    is `StraightThrough`; with any other noise, the slope is not that of the mean. (With
-    `Logistic` noise of scale 2, a unit is on with probability ``sigmoid(a)``; the slope
-    of the hard window is then twice the true slope at a = 0.)
+    with s the difference of the two values of a unit. Values are drawn with the noise
+    of the units. With `Uniform` noise of scale 1 this is `StraightThrough`; with any
+    other noise, the slope is not that of the mean. (With `Logistic` noise of scale 2, a
+    unit is on with probability ``sigmoid(a)``; the slope of the hard window is then
+    twice the true slope at a = 0.)
 
     It costs as much as backpropagation, and the function must be differentiable.
 
@@ -206,10 +210,10 @@ class MeanField(LayerwiseGradient):
 
     .. math:: \hat g_i = s F'(a_i) \, \partial_i f(E[x])
 
-    For "pm1" and logistic noise of scale 1 the mean is tanh(a). There is no variance.
-    Value and gradient are exact if f is multilinear. Otherwise training does not
-    minimize the loss of binary values, and the difference does not vanish with
-    training.
+    with s the difference of the two values of a unit. For "pm1" and logistic noise of
+    scale 1 the mean is tanh(a). There is no variance. Value and gradient are exact if f
+    is multilinear. Otherwise training does not minimize the loss of binary values, and
+    the difference does not vanish with training.
 
     It costs as much as backpropagation, and the function must be differentiable.
 
@@ -235,16 +239,17 @@ class ZGR(LayerwiseGradient):
 
     .. math:: \hat g_i = \frac{s F'(a_i)}{2 P(x_i)} \, \partial_i f(x)
 
-    with P the probability of the drawn value. The difference of f between the two
-    values of a unit is approximated by the trapezoid rule, so the estimate is unbiased
-    if f is quadratic in each unit and any function of the others. Its variance is above
-    that of `StraightThrough`, and not 0 for linear f. With logistic noise the factor is
-    at most s; with bounded noise it is large for a logit near the end of the support,
-    but such values are rarely drawn.
+    with s the difference of the two values of a unit and P the probability of the drawn
+    value. The difference of f between the two values of a unit is approximated by the
+    trapezoid rule, so the estimate is unbiased if f is quadratic in each unit and any
+    function of the others. Its variance is above that of `StraightThrough`, and not 0
+    for linear f. With logistic noise the factor is at most s / scale; with bounded
+    noise it is large for a logit near the end of the support, but such values are
+    rarely drawn.
 
     It costs as much as backpropagation, and the function must be differentiable. For
     binary units this is also the zero-temperature limit of the Rao-Blackwellised
-    straight-through Gumbel-softmax, and the 1/2-estimator of DARN.
+    straight-through Gumbel-softmax.
 
     References
     ----------

@@ -68,8 +68,8 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     imbalance_ : ndarray of shape (n_iter + 1, 2), float64
         Mean magnitude of ``o_kj - n/4`` over pairs of bits, and standard deviation of
         o_kj, both in units of n/4, before each move and at the end. The last row is at
-        most 0.1 and 0.15, unless `max_iter` was reached; then the encoder has the
-        pivots of the row with the smallest mean.
+        most 0.1 and 0.15, unless `max_iter` was reached or pivots ran away from the
+        data; then the encoder has the pivots of the row with the smallest mean.
     n_iter_ : int
         Number of moves.
     n_features_in_ : int

@@ -51,11 +51,12 @@ def gradient_report(
         \frac{|E h - g|}{|g|}, \quad
         \frac{\sqrt{E |h - E h|^2}}{|g|}
 
-    The improvement is the change of the loss by a step along -h whose length is optimal
-    for the estimator; it is negative if the loss falls, so lower is better. Up to a
-    factor that all estimators share, it is minus the square root of the magnitude of
-    the minimum over alpha of ``E[-alpha <g, h> + alpha^2 |h|^2 / (2 eps)]`` (if the
-    mean of ``<g, h>`` is not negative). It weighs bias against variance; its optimum is
+    The improvement is the change of the loss, to first order, by a step along -h whose
+    root mean square length is 1; it is negative if the loss falls, so lower is better.
+    Its square is, up to a factor that all estimators share, what a step of optimal
+    length gains, minus the minimum over alpha of
+    ``E[-alpha <g, h> + alpha^2 |h|^2 / (2 eps)]``. It weighs bias against variance; its
+    optimum is
     :math:`-\sqrt{E |g|^2}`. The squared error, relative to the squared norm of g, is
     the sum of the squares of bias and spread.
 

@@ -199,8 +199,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
       :math:`n_X` the number of rows of `X`: the more rows there are, the nearer are
       those that a search should find. With labels, with a given `graph` and for inner
       products, p is instead equal for all known partners. This term is stochastic
-      neighbour embedding (Hinton and Roweis, 2002) over batches that hold near
-      neighbours, the pairs ``y_ij = 1`` of Dai et al. (2017, section E.2).
+      neighbour embedding (Hinton and Roweis, 2002) within a batch. A row and its
+      partner are a pair with ``y_ij = 1`` of Dai et al. (2017, section E.2).
     - A penalty that is small if agreement follows distance. r_m is the correlation of
       agreement and distance over the pairs of a batch; a pair at distance d has the
       weight ``exp(-3 d^2 / mean d^2)``.
