@@ -18,7 +18,7 @@ SEARCHED = {
     "digits, 8 x 8": 1_500,
 }
 # Rows of skhash's codes of bytes.
-BYTES = r"^\| skhash (?:AdditiveQuantizer|LinearDecoder, 8-bit blocks) .*"
+BYTES = r"^\| skhash AdditiveQuantizer .*"
 
 
 def byte_codes() -> str:
@@ -28,7 +28,7 @@ def byte_codes() -> str:
     _, *parts = re.split(heads, text, flags=re.MULTILINE)
     found, slopes = {}, growth_slopes()
     for title, part in zip(parts[::2], parts[1::2], strict=True):
-        best = {}
+        codes = []
         for line in re.findall(BYTES, part, re.MULTILINE):
             _, code, search, _, alone, ranked = line.split(" | ")[:6]
             entry = dict(
@@ -37,10 +37,9 @@ def byte_codes() -> str:
                 alone=float(alone),
                 ranked=float(ranked),
             )
-            other = best.setdefault(int(search), entry)
-            best[int(search)] = max(entry, other, key=lambda one: one["ranked"])
+            codes.append(entry)
         if title in SEARCHED:
-            codes = [best[n_bytes] for n_bytes in sorted(best)]
+            codes.sort(key=lambda entry: entry["search_bytes"])
             slope = slopes.get(title) or np.mean([*slopes.values()], axis=0).tolist()
             found[title] = {"n": SEARCHED[title], "codes": codes, "slopes": slope}
     return json.dumps(found)

@@ -90,8 +90,8 @@ def audit(
 
         - "bytes": `AdditiveQuantizer`, at whole bytes.
         - "itq", "sgh", "neighbor", "pca", "lsh": the encoders `ITQHash`, `SGHEncoder`,
-          `NeighborHash`, `PCAHash` and `RandomHyperplaneHash`. `NeighborHash` gets
-          `metric`, and `n_bits` as `nested`.
+          `NeighborHash`, `PCAHash` and `RandomHyperplaneHash`. `NeighborHash` is
+          fitted once with `metric`, and its codes are truncated to each of `n_bits`.
         - "sign", "int8": for comparison, a bit or a byte per column.
         - "pq", "rabitq": for comparison, product quantization and RaBitQ of faiss, if
           it is installed.

@@ -31,7 +31,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     Queries are not encoded. They are compared with the vectors that a linear decoder
     makes of the codes, and answers are those of a stable sort of `asymmetric_scores`,
-    with any number of threads.
+    with any number of threads. If `fit` was given the errors of the codes, a quarter of
+    each is added to the squared distance.
 
     Use this class for codes that you already have. `skhash.HashedNeighbors` makes the
     codes, the decoder and such an index in one step.
