@@ -11,6 +11,7 @@ from scipy import sparse
 from skhash.numerics._decoder import sum_of_entries
 from skhash.numerics._projection import column_means
 from skhash.utils.chunks import dense_chunks, dense_rows
+from skhash.utils.threads import few_blas_threads
 
 # Ridge on what single bits add, as a share of the rows: it matters only where bits are
 # constant or copies of each other.
@@ -92,10 +93,10 @@ class BlockMoments:
         for block in range(self.n_blocks):
             span = slice(block * len(penalty), (block + 1) * len(penalty))
             moments[span, span] += penalty
-        factor = scipy.linalg.cho_factor(
-            moments.T, overwrite_a=True, check_finite=False
-        )
-        codebook = scipy.linalg.cho_solve(factor, sums, check_finite=False)
+        options = {"check_finite": False}
+        with few_blas_threads(len(moments)):
+            factor = scipy.linalg.cho_factor(moments.T, overwrite_a=True, **options)
+            codebook = scipy.linalg.cho_solve(factor, sums, **options)
         codebook = codebook.reshape(self.n_blocks, len(penalty), -1)
         shares = self.shares.reshape(self.n_blocks, len(penalty))
         codebook -= np.einsum("mk,mkd->md", shares, codebook)[:, None]
@@ -130,7 +131,8 @@ class RowProducts:
         products -= products.mean(axis=0)
         products -= products.mean(axis=1, keepdims=True)
         products[np.diag_indices(n_rows)] += 1
-        weights = scipy.linalg.solve(products, rows, assume_a="pos")
+        with few_blas_threads(n_rows):
+            weights = scipy.linalg.solve(products, rows, assume_a="pos")
         codebook = np.zeros((self.values.shape[1], len(inverse), rows.shape[1]))
         for indices, entries in zip(self.values.T, codebook, strict=True):
             np.add.at(entries, indices, weights)

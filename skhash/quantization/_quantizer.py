@@ -298,7 +298,8 @@ class AdditiveQuantizer(
 
     def _fit_codes(self, X, n_blocks, seed):
         """Return codes, codebook and offset."""
-        decoder = noisy = residual_codebook(X, n_blocks, self.block_bits_, seed)
+        shape = n_blocks, self.block_bits_
+        decoder = noisy = residual_codebook(X, *shape, seed, self.n_jobs)
         random_state = np.random.RandomState(seed)
         n_turns = self.n_alternations
         if n_turns is None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import joblib
 from joblib.parallel import get_active_backend
+from threadpoolctl import threadpool_limits
 
 from skhash.utils.chunks import even_chunks
 from skhash.utils.lazy import fork_locks
@@ -16,6 +17,8 @@ from skhash.utils.lazy import fork_locks
 # Multiplications below which a product is not shared among threads of ours.
 MIN_SHARED_WORK = 2**24
 REFRESH_SECONDS = 10
+# Matrices of at most so many rows are factored by one thread.
+MAX_ROWS_OF_ONE_THREAD = 4096
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -49,6 +52,16 @@ def granted_cores() -> int:
 @lru_cache(maxsize=1)
 def _count_cores(_period):
     return joblib.cpu_count()
+
+
+def few_blas_threads(n_rows: int):
+    """Return a context in which BLAS has one thread if a matrix has few rows.
+
+    On busy cores the threads of BLAS wait for each other, and several take ten times as
+    long as one, which is nearly as fast as they are on idle cores.
+    """
+    limit = 1 if n_rows <= MAX_ROWS_OF_ONE_THREAD else None
+    return threadpool_limits(limit, user_api="blas")
 
 
 def map_in_threads(function: Callable, items: Iterable, threads: int) -> list:

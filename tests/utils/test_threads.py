@@ -7,16 +7,20 @@ import sys
 import threading
 
 import joblib
+import numpy as np
 import pytest
+import scipy.linalg
 from cases import each
 from numba.core.compiler_lock import global_compiler_lock
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from skhash.quantization._codebook import fit_blocks
 from skhash.utils import (
     kernels,  # noqa: F401, adds the lock of the compiler to those of a fork
     threads,
 )
 from skhash.utils.lazy import late_import
-from skhash.utils.threads import count_threads, map_in_threads
+from skhash.utils.threads import count_threads, few_blas_threads, map_in_threads
 
 
 def test_none_follows_joblib():
@@ -137,3 +141,25 @@ def test_a_fork_waits_for_kernels_that_another_thread_imports_or_compiles(
     program.join(60)
     compiler.join(60)
     assert program.exitcode == 0
+
+
+def blas_threads():
+    pools = threadpool_info()
+    return {pool["num_threads"] for pool in pools if pool["user_api"] == "blas"}
+
+
+def test_small_matrices_are_factored_by_one_thread(monkeypatch):
+    at_work, factor = [], scipy.linalg.cho_factor
+
+    def spy(*args, **options):
+        at_work.append(blas_threads())
+        return factor(*args, **options)
+
+    monkeypatch.setattr(scipy.linalg, "cho_factor", spy)
+    values = (np.arange(300) % 256).astype(np.uint8)[:, None]
+    with threadpool_limits(2, user_api="blas"):
+        fit_blocks(np.eye(300, 3, dtype=np.float32), values, 8, 1.0)
+        with few_blas_threads(threads.MAX_ROWS_OF_ONE_THREAD + 1):
+            at_work.append(blas_threads())
+        at_work.append(blas_threads())
+    assert at_work == [{1}, {2}, {2}]

@@ -24,6 +24,7 @@ from skhash.numerics._levels import (
 from skhash.utils.arrays import check_array
 from skhash.utils.chunks import row_chunks
 from skhash.utils.lazy import LateModule
+from skhash.utils.threads import few_blas_threads
 
 _products = LateModule("skhash.neighbors.kernels.products")
 _kernel_law = LateModule("skhash.neighbors.kernels.law")
@@ -192,7 +193,8 @@ class Decoder:
         # Lengths are those in an orthonormal basis, which may have fewer axes.
         codebook = self.codebook
         vectors = np.vstack([codebook.reshape(-1, len(self.offset)), self.offset])
-        vectors = np.linalg.qr(vectors.T, mode="r").T
+        with few_blas_threads(vectors.shape[1]):
+            vectors = np.linalg.qr(vectors.T, mode="r").T
         entries, offset = vectors[:-1], vectors[-1] * self.by_angle
         entries = entries.reshape(*codebook.shape[:-1], -1)
         norms = np.linalg.norm(entries, axis=-1, keepdims=True)
