@@ -7,10 +7,12 @@ from functools import partial
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from skhash.gradients._base import GradientEstimator
 from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
+from skhash.networks._mlp import MLP
 from skhash.utils.arrays import as_array, contiguous_rows
 
 
@@ -156,6 +158,10 @@ class Problem:
 
     def __init__(self, module, batch, batch_size, device):
         self.module, self.device = module.to(device), device
+        # With it, an estimator and the reference would have other losses.
+        for part in module.modules():
+            if isinstance(part, MLP | _DropoutNd):
+                part.training = False
         self.is_network = isinstance(module.gradient, NetworkGradient)
         named = [named for named in module.named_parameters() if named[1].requires_grad]
         self.parameters = [parameter for _, parameter in named]

@@ -56,9 +56,8 @@ def gradient_report(
     Its square is, up to a factor that all estimators share, what a step of optimal
     length gains, minus the minimum over alpha of
     ``E[-alpha <g, h> + alpha^2 |h|^2 / (2 eps)]``. It weighs bias against variance; its
-    optimum is
-    :math:`-\sqrt{E |g|^2}`. The squared error, relative to the squared norm of g, is
-    the sum of the squares of bias and spread.
+    optimum is :math:`-\sqrt{E |g|^2}`. The squared error, relative to the squared norm
+    of g, is the sum of the squares of bias and spread.
 
     Parameters
     ----------
@@ -117,8 +116,9 @@ def gradient_report(
     Notes
     -----
     The groups of parameters are "all" and, for a module, the first components of the
-    parameters' names; for a network, the layers. A classifier is measured with batch
-    norms in evaluation mode, and with its current ``n_draws``. An estimator with state,
+    parameters' names; for a network, the layers. Every model is measured without
+    dropout, and a classifier with batch norms in evaluation mode and with its current
+    ``n_draws``. An estimator with state,
     such as a moving baseline, starts without any and learns over the trials. A sampled
     reference is noisy, which affects every measurement; ``settings`` says how much.
 

@@ -1,6 +1,7 @@
 """`gradient_report` against enumeration, and what it leaves alone."""
 
 import itertools
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -221,6 +222,21 @@ class TestModule:
         both = torch.cat([gradient.flatten() for gradient in both])
         expected = [part.norm().item() for part in (both, both[:15], both[15:])]
         assert norms_of(report) == pytest.approx(expected)
+
+    def test_no_unit_is_dropped(self, module, rows):
+        measure = partial(
+            gradient_report, estimators=["exact", "disarm"], n_trials=3, random_state=0
+        )
+        without = measure(Fitted(module), rows).rows
+        module.encoder = nn.Sequential(nn.Dropout(), module.encoder)
+        assert measure(Fitted(module), rows).rows == without
+        assert module.encoder[0].training
+        options = {"decoder": "gaussian", "max_epochs": 1, "random_state": 0}
+        encoder = StochasticAutoencoderHash(4, dropout=0.5, **options).fit(rows.numpy())
+        dropped = measure(encoder, rows.numpy()).rows
+        for part in encoder.net_.module_.modules():
+            part.dropout = 0.0
+        assert measure(encoder, rows.numpy()).rows == dropped
 
     def test_nothing_of_the_users_changes(self, module, rows):
         kept = {name: value.clone() for name, value in module.state_dict().items()}
