@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skhash.codes import check_packed
-from skhash.export._source import read_source, whole_ids
+from skhash.export._source import read_bits, whole_ids
 from skhash.utils.lazy import import_extra
 
 
@@ -16,7 +16,7 @@ def to_faiss(codes, *, ids=None) -> Any:
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes. Removed codes are left out.
+        A fitted index of bits, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         Unique ids, integers of at least 0, as faiss returns -1 if it finds nothing. By
         default the ids of the index, or positions.
@@ -33,7 +33,8 @@ def to_faiss(codes, *, ids=None) -> Any:
     ImportError
         If faiss is not installed.
     ValueError
-        If ids are not unique integers of at least 0.
+        If the codes are those of a quantizer, or ids are not unique integers of at
+        least 0.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def to_faiss(codes, *, ids=None) -> Any:
     3
     """
     faiss = import_extra("faiss", "This export", "faiss-cpu")
-    packed, ids, _ = read_source(codes, ids)
+    packed, ids = read_bits(codes, ids)
     index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * packed.shape[1]))
     index.add_with_ids(np.ascontiguousarray(packed), whole_ids(ids, "faiss"))
     return index
@@ -56,7 +57,7 @@ def to_usearch(codes, *, ids=None, **parameters) -> Any:
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes. Removed codes are left out.
+        A fitted index of bits, or packed codes. Removed codes are left out.
     ids : array-like of shape (n_samples,), default=None
         Unique ids, integers of at least 0. By default the ids of the index, or
         positions.
@@ -74,7 +75,8 @@ def to_usearch(codes, *, ids=None, **parameters) -> Any:
     ImportError
         If usearch is not installed.
     ValueError
-        If ids are not unique integers of at least 0.
+        If the codes are those of a quantizer, or ids are not unique integers of at
+        least 0.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def to_usearch(codes, *, ids=None, **parameters) -> Any:
     3
     """
     usearch = import_extra("usearch.index", "This export", "usearch")
-    packed, ids, _ = read_source(codes, ids)
+    packed, ids = read_bits(codes, ids)
     ids = whole_ids(ids, "usearch")
     index = usearch.Index(
         ndim=8 * packed.shape[1],
@@ -110,7 +112,7 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted index, or packed codes. Removed codes are left out.
+        A fitted index of bits, or packed codes. Removed codes are left out.
     connection : sqlite3.Connection
         Connection with sqlite-vec loaded: ``sqlite_vec.load(connection)``.
     table : str, default="codes"
@@ -138,7 +140,7 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
         raise ValueError(
             f"A table name must consist of letters, digits and _, got {table!r}."
         )
-    packed, ids, _ = read_source(codes, ids)
+    packed, ids = read_bits(codes, ids)
     kind = "integer" if ids.dtype.kind in "iu" else "text"
     blobs = (row.tobytes() for row in reverse_bits(packed))
     with connection:

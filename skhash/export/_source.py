@@ -11,7 +11,7 @@ from skhash.neighbors import (
     HammingNeighbors,
     HashedNeighbors,
 )
-from skhash.neighbors._hashed import seen_by
+from skhash.neighbors._hashed import quantizer_of, seen_by
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.ids import IdLookup, read_ids
 from skhash.utils.chunks import dense_rows
@@ -64,6 +64,25 @@ def read_source(codes, ids=None, n_bits=None):
     packed, ids = check_packed(packed, n_bits), read_ids(ids, packed)
     IdLookup().add(ids, np.arange(len(ids)), None)  # refuses one that occurs twice
     return packed, ids, n_bits
+
+
+def read_bits(codes, ids):
+    """Return `read_source`'s codes and ids, for an engine that counts differing bits.
+
+    Raises
+    ------
+    ValueError
+        Also if the codes are those of a quantizer.
+    """
+    is_search = isinstance(codes, HashedNeighbors) and fitted_index(codes)
+    if is_search and quantizer_of(codes.encoder_) is not None:
+        raise ValueError(
+            "This engine compares codes by Hamming distance, but those of a quantizer "
+            "are not made for it; fit HashedNeighbors with an encoder of bits, such as "
+            "ITQHash, or score the codes of to_arrow with score_tables."
+        )
+    packed, ids, _ = read_source(codes, ids)
+    return packed, ids
 
 
 def read_items(codes):

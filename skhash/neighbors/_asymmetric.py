@@ -321,17 +321,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     @property
     def nbytes_(self) -> int:
-        """Bytes that the index holds.
-
-        They include the codes with their columns and room to grow, the decoder, and
-        whatever has been built so far for searches and for looking up ids.
-        Memory-mapped files are included.
-        """
-        store = self._fitted_store()
-        lists = store.codes_key.get("lists")
-        if lists is None:
-            return store.nbytes
-        return store.nbytes + sum(part.nbytes for part in lists[1:])
+        # Lists of `search_fraction` are built at the first search.
+        lists = self._fitted_store().codes_key.get("lists") or ()
+        return super().nbytes_ + sum(part.nbytes for part in lists[1:])
 
     def _largest_score(self, radius):
         check_radius(radius)

@@ -79,6 +79,18 @@ class BaseIndex(SaveMixin, BaseEstimator):
         return self._store.packed
 
     @property
+    def nbytes_(self) -> int:
+        """Bytes that the index holds.
+
+        They include the codes with their columns and room to grow, the decoder, and
+        whatever has been built so far for searches and for looking up ids.
+        Memory-mapped files are included.
+        """
+        store = self._fitted_store()
+        searcher = store.codes_key.get("searcher")
+        return store.nbytes + (searcher.nbytes if searcher else 0)
+
+    @property
     def n_samples_fit_(self) -> int:
         """Number of positions, including those of removed codes."""
         return self._store.n
@@ -312,6 +324,7 @@ class BaseIndex(SaveMixin, BaseEstimator):
         available, n = selected.n - exclude_self, store.n
         if k > available and radius is None:
             themselves = " besides the query itself" if exclude_self else ""
+            themselves += " after filtering" if selected.n < store.n_live else ""
             raise ValueError(
                 f"n_neighbors={k} neighbours were asked for, but there are only "
                 f"{available}{themselves} (n_samples_fit = {n}); "

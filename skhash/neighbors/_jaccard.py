@@ -49,6 +49,9 @@ class JaccardNeighbors(CodesMixin, BaseIndex):
         Id of the code at each position. Defined only if ids were given.
     y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
         Labels of the code at each position. Defined only if labels were given.
+    nbytes_ : int
+        Bytes that the index holds: codes with their columns, and structures built for
+        searches. Memory-mapped files are included.
     n_features_in_ : int
         Number of columns of the codes: bits, or bytes with ``packed=True``.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -73,7 +73,8 @@ def radius_pairs(
     ValueError
         If unpacked codes hold anything other than 0 and 1, or if packed codes are not
         ``uint8``;
-        if hashes are neither hex strings of one length nor integers of at least 0.
+        if hashes are neither hex strings of one length nor integers of at least 0; if
+        `radius` is impossible.
 
     See Also
     --------
@@ -156,9 +157,9 @@ def duplicate_groups(
     ------
     ValueError
         If unpacked codes hold anything other than 0 and 1, or if packed codes are not
-        ``uint8``;
-        if hashes are neither hex strings of one length nor integers of at least 0; if
-        `priority` has another length than the codes, or holds NaN.
+        ``uint8``; if hashes are neither hex strings of one length nor integers of at
+        least 0; if `radius` is impossible; if `priority` has another length than the
+        codes, or holds NaN.
 
     See Also
     --------
@@ -277,6 +278,11 @@ def _pair_blocks(words, n_planes, radius, metric, n_jobs):
     """Yield distances and pairs, block by block of codes."""
     if metric == "hamming":
         check_count("radius", radius)
+    elif radius > 1:
+        raise ValueError(
+            f"radius={radius!r} is above 1, the largest Jaccard distance; for a "
+            "similarity of at least s, pass radius=1 - s."
+        )
     if radius == 0:
         for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
             yield np.zeros(len(pairs), dtype=_TYPES[metric]), pairs

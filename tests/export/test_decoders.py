@@ -1,6 +1,7 @@
 """Codes of indexes with decoders as Arrow tables; no file does harm."""
 
 import io
+import sqlite3
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import skhash.export
 from skhash import AdditiveQuantizer, HashedNeighbors, ITQHash
 from skhash.codes import pack_bits
 from skhash.export import score_tables, to_arrow, to_faiss, to_pgvector
@@ -138,3 +140,14 @@ def test_faiss_takes_the_codes_of_an_index_with_a_decoder(bits):
     found = to_faiss(index).search(pack_bits(bits[:1]), 1)
     assert found[0] == 0
     assert_array_equal(bits[found[1][0] - 100], bits[:1])
+
+
+@pytest.mark.parametrize("engine", ["faiss", "usearch", "sqlite_vec"])
+def test_engines_of_bits_refuse_the_codes_of_a_quantizer(engine):
+    pytest.importorskip(engine, reason="pip install 'scikit-hash[export]'")
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    export = getattr(skhash.export, f"to_{engine}")
+    others = [sqlite3.connect(":memory:")] if engine == "sqlite_vec" else []
+    for encoder in (2, make_pipeline(StandardScaler(), AdditiveQuantizer(2))):
+        with pytest.raises(ValueError, match=r"encoder of bits.*score_tables"):
+            export(HashedNeighbors(encoder).fit(X), *others)

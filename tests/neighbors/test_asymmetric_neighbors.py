@@ -14,7 +14,7 @@ from cases import each
 from searches import bytes_held
 
 from skhash.codes import pack_bits
-from skhash.neighbors import AsymmetricNeighbors, _asymmetric
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, _asymmetric
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.chunks import LINE
 from skhash.neighbors.store.decoder import METRICS
@@ -175,6 +175,17 @@ def test_bytes_are_those_of_all_arrays(data, metric, search_fraction, monkeypatc
         blocks = index._store["blocks"]
         assert blocks.nbytes == 6 * 512 * n_bytes + 4 * len(index.live_)
     np.testing.assert_array_equal(index.packed_codes_, np.vstack([codes, codes[:1]]))
+
+
+@pytest.mark.parametrize("algorithm", ["multi_index", "pruned"])
+def test_bytes_of_tables_and_clusters_are_counted(algorithm):
+    codes = np.random.default_rng(0).integers(0, 256, (100_000, 8), dtype=np.uint8)
+    index = HammingNeighbors(packed=True, algorithm=algorithm).fit(codes)
+    before = index.nbytes_
+    assert before == codes.nbytes
+    index.prepare(10**7, radius=1)
+    assert index.nbytes_ > before + 4 * len(codes)
+    assert bytes_held(index) == pytest.approx(index.nbytes_, rel=0.05)
 
 
 def test_bytes_of_ids_that_are_strings_are_counted(data):

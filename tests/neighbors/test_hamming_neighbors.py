@@ -283,3 +283,11 @@ def test_numbers_of_few_bits(bits, queries):
     assert index.transform(queries[:1]).nnz == 128
     found = index.radius_neighbors(queries, return_distance=False)
     assert all(len(one) == len(bits) for one in found)
+
+
+def test_filters_may_leave_too_few(bits):
+    index, mask = HammingNeighbors().fit(bits), np.arange(len(bits)) < 2
+    with pytest.raises(ValueError, match="only 2 after filtering"):
+        index.kneighbors(bits[:1], 3, mask=mask)
+    with pytest.raises(ValueError, match=f"only {len(bits)} "):
+        index.kneighbors(bits[:1], len(bits) + 1)

@@ -240,7 +240,9 @@ def test_pairs_and_groups(radius, monkeypatch):
     assert away.tolist() == [float(apart[i][j]) for i, j in enumerate(first)]
 
 
-def test_a_radius_of_bits_is_whole():
+def test_radii_in_the_other_unit_are_refused():
     for function in (radius_pairs, duplicate_groups):
+        with pytest.raises(ValueError, match=r"radius=2 is above 1.*radius=1 - s"):
+            function([[0, 1], [1, 1]], 2, metric="jaccard")
         with pytest.raises(ValueError, match="radius must be an integer"):
             function([[0, 1], [1, 1]], 0.5)

@@ -12,7 +12,6 @@ from torch.nn.modules.dropout import _DropoutNd
 from skhash.gradients._base import GradientEstimator
 from skhash.gradients._network import LayerwiseNetwork, NetworkGradient
 from skhash.gradients._straight_through import StraightThrough
-from skhash.networks._mlp import MLP
 from skhash.utils.arrays import as_array, contiguous_rows
 
 
@@ -160,7 +159,7 @@ class Problem:
         self.module, self.device = module.to(device), device
         # With it, an estimator and the reference would have other losses.
         for part in module.modules():
-            if isinstance(part, MLP | _DropoutNd):
+            if isinstance(part, _DropoutNd) or hasattr(part, "dropout"):
                 part.training = False
         self.is_network = isinstance(module.gradient, NetworkGradient)
         named = [named for named in module.named_parameters() if named[1].requires_grad]

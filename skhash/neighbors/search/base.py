@@ -54,9 +54,11 @@ class Algorithm:
         Whether its search structure is built.
     making : float
         The cost of building it, per word of the codes; see `choose`.
+    nbytes : int
+        The bytes of the structure, once it is built.
     """
 
-    is_made, making = True, 0.0
+    is_made, making, nbytes = True, 0.0, 0
 
     def __init__(self, words, n_planes):
         self.words, self.n_planes = words, n_planes

@@ -149,6 +149,11 @@ class Searcher:
         """The clusters that were made, as arrays, or None."""
         return self.algorithms["pruned"].arrays
 
+    @property
+    def nbytes(self):
+        """The bytes of the tables and clusters that were made."""
+        return sum(algorithm.nbytes for algorithm in self.algorithms.values())
+
     def answer(self, queries, question, algorithm="auto"):
         """Answer a question; see `Algorithm.nearest` and `Algorithm.within`."""
         if self._only_compares(algorithm):

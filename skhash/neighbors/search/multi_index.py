@@ -49,6 +49,10 @@ class MultiIndex(Algorithm):
     def is_made(self):
         return self.parts is not None
 
+    @property
+    def nbytes(self):
+        return self.starts.nbytes + self.positions.nbytes if self.is_made else 0
+
     def bytes_to_make(self):
         # A number a code for each part, and its place in one of them.
         n = len(self.words)

@@ -64,6 +64,10 @@ class Clusters(Algorithm):
         n = _n_centers(len(self.words))
         return CENTER_COST * (n if n <= MAX_COMPARED else (PROBED + 1) * n**0.5)
 
+    @property
+    def nbytes(self):
+        return sum(array.nbytes for array in self.arrays or ())
+
     def bytes_to_make(self):
         # The codes in blocks, and a few numbers a code.
         return self.words.nbytes + 32 * len(self.words)
