@@ -189,7 +189,18 @@ class LayerwiseGradient(GradientEstimator):
         self, loss, logits, generator=None, *, units=UNITS, rows=None, curvature=None
     ):
         """Return ``loss(sample(logits))``; see `GradientEstimator.surrogate`."""
-        return loss(self.sample(logits, generator, units=units))
+        return loss(self.checked_sample(logits, generator, units))
+
+    def checked_sample(self, logits, generator, units):
+        """Return `sample`'s values; raise ``ValueError`` if they have no derivative."""
+        values = self.sample(logits, generator, units=units)
+        if logits.requires_grad and not values.requires_grad:
+            raise ValueError(
+                f"{type(self).__name__}.sample returned values without a derivative in "
+                "the logits, so nothing can be learned; add one, such as "
+                "values + slope * (logits - logits.detach())."
+            )
+        return values
 
 
 def uniform_like(logits, generator=None, samples=()):

@@ -219,9 +219,9 @@ class LayerwiseNetwork(NetworkGradient):
     ):
         first, *layers, head = network.realize(generator)
         logits = first(X).expand(n_samples, -1, -1)
-        x = self.gradient.sample(logits, generator, units=first.units)
+        x = self.gradient.checked_sample(logits, generator, first.units)
         for layer in layers:
-            x = self.gradient.sample(layer(x), generator, units=layer.units)
+            x = self.gradient.checked_sample(layer(x), generator, layer.units)
         return multi_sample_bound(loss(head(x)))
 
 

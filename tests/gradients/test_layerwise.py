@@ -22,6 +22,7 @@ from gradients.enumeration import (
 )
 from scipy.integrate import quad
 
+from skhash import SBNClassifier
 from skhash.gradients import (
     ZGR,
     BernoulliUnits,
@@ -29,6 +30,7 @@ from skhash.gradients import (
     GumbelSoftmax,
     HardST,
     IdentityST,
+    LayerwiseGradient,
     MeanField,
     STGumbel,
     StraightThrough,
@@ -263,3 +265,17 @@ def test_st_gumbel_becomes_unbiased_for_a_quadratic_and_not_for_a_cubic():
     # The mean of the derivatives at both values instead of their difference.
     cubic = slope(0.7) * (3 * (0.7**2 + 0.3**2) / 2 - (0.7**3 + 0.3**3))
     assert math.isclose(bias(0.0125, 3), cubic, rel_tol=0.05)
+
+
+def test_values_without_a_derivative_are_refused():
+    class Drawn(LayerwiseGradient):
+        def sample(self, logits, generator=None, *, units):
+            return units.draw(logits, generator)
+
+    logits, units = LOGITS[None], BernoulliUnits()
+    assert Drawn().surrogate(torch.sum, logits, units=units) >= 0
+    with pytest.raises(ValueError, match=r"Drawn\.sample .*without a derivative"):
+        Drawn().surrogate(torch.sum, logits.clone().requires_grad_(), units=units)
+    classifier = SBNClassifier((4,), gradient=Drawn(), max_epochs=1)
+    with pytest.raises(ValueError, match="without a derivative"):
+        classifier.fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])

@@ -58,7 +58,8 @@ class GradientReport:
     def __str__(self) -> str:
         titles = ("group", "estimator", *PANELS, "bias_floor", "optimum")
         table = [titles] + [
-            [f"{cell:.3g}" if isinstance(cell, float) else cell for cell in line]
+            # A sum with 0 has no sign if it is 0.
+            [f"{cell + 0:.3g}" if isinstance(cell, float) else cell for cell in line]
             for line in ([getattr(row, title) for title in titles] for row in self.rows)
         ]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
