@@ -580,7 +580,7 @@ def recalls(found, truth, is_new):
 def measure(index, part, seed):
     """Fit, encode and search; return what came of it."""
     train = np.random.default_rng(seed).permutation(part.train)
-    start = time.process_time()
+    began = time.process_time()
     index.fit(train)
     fitted = time.process_time()
     index.add(part.database)
@@ -602,7 +602,7 @@ def measure(index, part, seed):
         "code_bytes": index.code_bytes,
         "memory_bytes": index.memory_bytes,
         "codebook_bytes": index.codebook_bytes,
-        "fit_seconds": fitted - start,
+        "fit_seconds": fitted - began,
         "encoded_per_second": len(part.database) / max(added - fitted, 1e-9),
         "queries_per_second": len(part.queries) / seconds,
         "query_ms": 1000 * median(single),
