@@ -95,9 +95,9 @@ def step(network, gradient, X, loss=generic_loss, seed=0, **told):
 def test_every_estimator_reaches_every_parameter(name, weights, dtype):
     network = make_images_network(weights=weights, batch_norm=True).to(dtype)
     network.train(name != "exact_network")
-    X = torch.randn(6, 40, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    X = torch.randn(24, 40, generator=torch.Generator().manual_seed(0), dtype=dtype)
     losses, found = step(network, name, X)
-    assert losses.shape == (6,) and losses.dtype == dtype
+    assert losses.shape == (24,) and losses.dtype == dtype
     for gradient in found:
         assert gradient.isfinite().all() and (gradient != 0).any()
 
@@ -172,7 +172,7 @@ def test_functionwise_estimators_are_unbiased_in_deep_networks(gradient):
     trainer = resolve_network_gradient(gradient)
     generator = torch.Generator().manual_seed(0)
     batches = []
-    for _ in range(64):
+    for _ in range(100):
         losses = trainer.network_surrogate(
             generic_loss, network, X.expand(500, -1), generator
         )
@@ -180,14 +180,14 @@ def test_functionwise_estimators_are_unbiased_in_deep_networks(gradient):
         batches.append(torch.cat([g.flatten() for g in found]))
     batches = torch.stack(batches)
     right = torch.cat([g.flatten() for g in exact(network)[1]])
-    deviation = (batches.mean(dim=0) - right) / (batches.std(dim=0) / 8)
+    deviation = (batches.mean(dim=0) - right) / (batches.std(dim=0) / 10)
     assert deviation.abs().max() < 4
     # There is enough to see a factor of 2 in every layer.
     for name in ("layers.0.bias", "layers.1.bias"):
         at = [n for n, _ in network.named_parameters()].index(name)
         sizes = [parameter.numel() for parameter in network.parameters()]
         here = slice(sum(sizes[:at]), sum(sizes[: at + 1]))
-        assert (right[here] / (batches.std(dim=0)[here] / 8)).abs().max() > 8
+        assert (right[here] / (batches.std(dim=0)[here] / 10)).abs().max() > 8
 
 
 def test_every_layer_has_a_baseline_of_its_own():
