@@ -1,4 +1,4 @@
-"""Export of codes to other engines, where they have the same neighbours."""
+"""Export of codes to other engines, whose exact searches find the same neighbours."""
 
 from skhash.export._engines import reverse_bits, to_faiss, to_sqlite_vec, to_usearch
 from skhash.export._source import score_tables

@@ -242,9 +242,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors), float64
-            Distances in ascending order, as defined by `asymmetric_scores`: Euclidean
-            distances, negated inner products, or 1 minus the cosine. Only if
-            `return_distance` is True.
+            Distances in ascending order, as defined by `asymmetric_scores` and the
+            errors given to `fit`: Euclidean distances, negated inner products, or 1
+            minus the cosine. Only if `return_distance` is True.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions of the neighbours, ordered by (distance, position). With
             `return_ids`, their ids.
