@@ -500,7 +500,7 @@ def _():
     """a gradient above eps has a probability of O(tau log 1/eps)
 
     ratio to it {} at tau 1e-2, 1e-4, 1e-6: the probability is 2 p' tau log(1 / (tau
-    eps)), because the slope has the factor 1 / tau
+    eps)), with p' = p (1 - p), because the slope has the factor 1 / tau
     """
     eps, ratios = 0.01, []
     for tau in (1e-2, 1e-4, 1e-6):

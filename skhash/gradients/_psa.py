@@ -64,7 +64,7 @@ class PSA(NetworkGradient):
         is then off by at most this times the absolute sum over its units of the
         gradient from above. Where that sum cancels, the relative error is larger: in
         600 random networks of one or three units per layer, at most 5e-3, with a median
-        below 1e-4. At 1e-12 the error is next to that of rounding.
+        below 1e-4. At 1e-12 the error is about that of rounding.
 
     Notes
     -----

@@ -49,10 +49,12 @@ def quantization_error(
     ValueError
         If `outputs` is not a matrix of finite numbers.
 
-    Notes ----- For a row that is not zero, the cosine form is at most
-    :math:`1 - 1 / \sqrt{l}`, which it reaches if only one output is not 0, so a larger
-    published number must be of another form. For Gaussian outputs it is about 0.20. A
-    row of zeros has error 1 in every form.
+    Notes
+    -----
+    For a row that is not zero, the cosine form is at most :math:`1 - 1 / \sqrt{l}`,
+    which it reaches if only one output is not 0, so a larger published number must be
+    of another form. For Gaussian outputs it is about 0.20. A row of zeros has error 1
+    in every form.
 
     Examples
     --------

@@ -166,12 +166,14 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     ITQHash : A rotation of principal components, which is much faster to fit.
     HammingNeighbors : Exact search of the codes.
 
-    Notes ----- Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and
-    logits ``a = (x - mean) W + b``. A row x is modelled as Gaussian around
-    ``alpha + h U`` (Dai et al., 2017, equation 2), with a learned codebook U, mean
-    alpha, spread rho and prior of the bits. With d features, training minimizes the
-    mean over rows of the Helmholtz free energy, with its second part weighted, plus a
-    penalty on the norms of the codewords:
+    Notes
+    -----
+    Bits h are drawn from q(h|x) with ``P(h_k = 1) = sigmoid(a_k)`` and logits
+    ``a = (x - mean) W + b``. A row x is modelled as Gaussian around ``alpha + h U``
+    (Dai et al., 2017, equation 2), with a learned codebook U, mean alpha, spread rho
+    and prior of the bits. With d features, training minimizes the mean over rows of the
+    Helmholtz free energy, with its second part weighted, plus a penalty on the norms of
+    the codewords:
 
     .. math::
 
