@@ -99,9 +99,9 @@ def test_every_estimator_reaches_every_parameter(name, weights, dtype):
     draws = [step(network, name, X, seed=seed) for seed in range(3)]
     for losses, _ in draws:
         assert losses.shape == (6,) and losses.dtype == dtype
-    for gradients in zip(*(found for _, found in draws), strict=True):
-        gradients = torch.stack(gradients)
-        assert gradients.isfinite().all() and (gradients != 0).any()
+    for draws_of_one in zip(*(found for _, found in draws), strict=True):
+        every = torch.stack(draws_of_one)
+        assert every.isfinite().all() and (every != 0).any()
 
 
 @every_name
