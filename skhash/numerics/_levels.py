@@ -100,7 +100,12 @@ def choose_fractions(X, decoded, offset) -> tuple[int, int]:
 
     def nearest(scores):
         np.fill_diagonal(scores, np.inf)  # a row is not its own neighbour
-        return np.argsort(scores, axis=1, kind="stable")[:, :k]
+        # Those below the k-th score, and of those with it the first.
+        last = np.partition(scores, k - 1, axis=1)[:, k - 1 : k]
+        below, equal = scores < last, scores == last
+        room = k - below.sum(axis=1, keepdims=True)
+        chosen = below | equal & (np.cumsum(equal, axis=1) <= room)
+        return np.nonzero(chosen)[1].reshape(len(scores), k)
 
     def by_angle(lengths, rows):
         inverse = np.divide(1, lengths, where=lengths > 0, out=0 * lengths)
