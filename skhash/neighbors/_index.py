@@ -276,7 +276,14 @@ class BaseIndex(SaveMixin, BaseEstimator):
     def _read_codes(self, X):
         """Return validated `X`, packed."""
         kind = None if self.packed else "numeric"
-        codes = check_array(X, dtype=kind, estimator=self, input_name="X")
+        try:
+            codes = check_array(X, dtype=kind, estimator=self, input_name="X")
+        except ValueError as error:
+            if np.asarray(X).dtype.kind == "U":
+                error.add_note(
+                    "Pass hex strings as skhash.codes.from_hex(X), with packed=True."
+                )
+            raise
         return self._pack(codes)
 
     def _read_more_codes(self, X, store):

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.estimator_checks import check_estimator
 
-from skhash.codes import hamming_distances, pack_bits, unpack_bits
+from skhash.codes import from_hex, hamming_distances, pack_bits, unpack_bits
 from skhash.neighbors import HammingNeighbors
 
 
@@ -291,3 +291,13 @@ def test_filters_may_leave_too_few(bits):
         index.kneighbors(bits[:1], 3, mask=mask)
     with pytest.raises(ValueError, match=f"only {len(bits)} "):
         index.kneighbors(bits[:1], len(bits) + 1)
+
+
+def test_hex_strings_are_told_where_to_go():
+    with pytest.raises(ValueError, match="2D array") as told:
+        HammingNeighbors().fit(["ffd8", "03a1"])
+    assert told.value.__notes__ == [
+        "Pass hex strings as skhash.codes.from_hex(X), with packed=True."
+    ]
+    index = HammingNeighbors(1, packed=True).fit(from_hex(["ffd8", "03a1"]))
+    assert index.kneighbors(from_hex(["03a0"]), return_distance=False) == [[1]]
