@@ -61,7 +61,7 @@ def _check_is_data(name, cls):
         raise TypeError(
             f"{name} is a {cls.__name__}, which cannot be saved as data. Pickle the "
             "whole object, for example with joblib, or save those of its parts that "
-            "have a method save, such as encoder_ and index_."
+            "have a method save, such as the index_ of a search."
         )
 
 
