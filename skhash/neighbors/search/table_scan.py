@@ -62,35 +62,38 @@ def _nearest(scorer, queries, k, live, guesses):
     tell where it is too tight. Or lists are searched, and it tells of too few codes.
     """
     layout = _layout(scorer)
-    lists = layout[-1] if guesses else None
-
-    def by_lists(codes, order, live, tables, part, n_entries):
-        scores, positions = _answers(len(tables), k)
-        for q in range(len(tables)):
-            row = slice(q, q + 1)
-            layout = _nearest_blocks(scorer, lists, tables[q], part.every), order
-            best = scores[row], positions[row]
-            kernels.nearest(codes, live, tables[row], layout, (1, 0), n_entries, *best)
-        return scores, positions
-
-    def by_sample(codes, order, live, tables, part, n_entries):
-        answers = _answers(len(tables), k)
-        step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
-        # How many of the nearest are expected in the sample; it hardly ever has `few`.
-        share = k * kernels.SAMPLED_CODES / (BLOCK * step)
-        few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
-        layout = np.arange(*part.span), order
-        sample = step, few
-        kernels.nearest(codes, live, tables, layout, sample, n_entries, *answers)
-        return answers
-
-    search = by_sample if lists is None else by_lists
+    search = partial(_by_sample, k, guesses)
+    if guesses and layout[-1] is not None:
+        search = partial(_by_lists, k, scorer, layout[-1])
     parts, shares_codes = _run(search, scorer, layout, queries, live)
     if len(parts) == 1:
         return parts[0]
     axis = 1 if shares_codes else 0
     answers = (np.concatenate(part, axis=axis) for part in zip(*parts, strict=True))
     return smallest(*answers, k)
+
+
+def _by_lists(k, scorer, lists, codes, order, live, tables, part, n_entries):
+    """Return the nearest codes of each query in its nearest blocks."""
+    scores, positions = _answers(len(tables), k)
+    for q in range(len(tables)):
+        row = slice(q, q + 1)
+        layout = _nearest_blocks(scorer, lists, tables[q], part.every), order
+        best = scores[row], positions[row]
+        kernels.nearest(codes, live, tables[row], layout, (1, 0), n_entries, *best)
+    return scores, positions
+
+
+def _by_sample(k, guesses, codes, order, live, tables, part, n_entries):
+    """Return the nearest codes of each query, below the limit of a sample."""
+    answers = _answers(len(tables), k)
+    step = max(1, len(codes.blocks) // SAMPLED_BLOCKS)
+    # How many of the nearest are expected in the sample; it hardly ever has `few`.
+    share = k * kernels.SAMPLED_CODES / (BLOCK * step)
+    few = min(k, int(share + 3 * share**0.5 + 2)) if guesses else k
+    layout = np.arange(*part.span), order
+    kernels.nearest(codes, live, tables, layout, (step, few), n_entries, *answers)
+    return answers
 
 
 def _answers(n_queries, k):
