@@ -15,7 +15,7 @@ PAGES = [path for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
 WITHOUT_VERSION = {
     *("billion", "binary_network_codes", "binary_network_training", "deduplicate"),
     *("encoding_epyc", "one_query", "scale"),
-    *("sbn_images_mlp", "semantic_hashing", "sgh_paper", "supervised_hashing"),
+    *("sbn_images_mlp", "semantic_hashing", "sgh_paper_mips", "supervised_hashing"),
     *("st_estimators_short", "st_estimators_steps"),
 }
 INCLUDE = re.compile(r"(?:\{include\}|\.\. include::) (\S+)")
