@@ -130,8 +130,9 @@ def check_packed(packed, n_bits: int | None = None) -> np.ndarray:
     packed = as_array(packed)
     if packed.dtype != np.uint8:
         raise ValueError(
-            f"Packed codes must have dtype uint8, got {packed.dtype}. Convert words by "
-            "codes.view(np.uint8), and other bytes by codes.astype(np.uint8)."
+            f"Packed codes must have dtype uint8, got {packed.dtype}. Convert hex "
+            "strings by from_hex(codes), words by codes.view(np.uint8), and other "
+            "bytes by codes.astype(np.uint8)."
         )
     if packed.ndim != 2 or packed.shape[1] == 0:
         raise ValueError(

@@ -56,8 +56,9 @@ def caution(result) -> str:
         recalls = ", ".join(f"{recall:.1%}" for recall in growth.recalls)
         sizes = ", ".join(f"{size:,}" for size in growth.sizes)
         return (
-            f"Among {growth.n_vectors:,} vectors expect {growth.expected:.1%}: the "
-            f"search finds {recalls} among {sizes} vectors that were not fitted."
+            f"Among {growth.n_vectors:,} vectors that were not fitted, expect "
+            f"{growth.expected:.1%}: the search finds {recalls} among {sizes} of them. "
+            "Fitted vectors are found more often, most of all if they are few."
         )
     n_rows = settings["n_rows"]
     if settings["n_database"] + settings["n_queries"] < n_rows:

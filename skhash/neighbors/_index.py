@@ -279,9 +279,11 @@ class BaseIndex(SaveMixin, BaseEstimator):
         try:
             codes = check_array(X, dtype=kind, estimator=self, input_name="X")
         except ValueError as error:
-            if np.asarray(X).dtype.kind == "U":
+            if np.ndim(X) == 1:
                 error.add_note(
-                    "Pass hex strings as skhash.codes.from_hex(X), with packed=True."
+                    "Pass hex strings as skhash.codes.from_hex(X), and an array of "
+                    'integers as X.astype(">u8")[:, None].view(np.uint8), both with '
+                    "packed=True."
                 )
             raise
         return self._pack(codes)

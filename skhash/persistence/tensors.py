@@ -200,13 +200,19 @@ def read(path, mmap=False) -> tuple[dict, Arrays]:
     return manifest, Arrays(path, arrays, manifest["sums"], mmap)
 
 
+class DamageError(ValueError):
+    """A file is damaged, and the message names it."""
+
+
 @contextmanager
 def naming_damage(path):
     """Turn exceptions from damaged files into a ``ValueError``."""
     try:
         yield
+    except DamageError:
+        raise
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         kind = f"{type(error).__name__}: " * (type(error) is not ValueError)
-        raise ValueError(
+        raise DamageError(
             f"{path} is damaged or of another version: {kind}{error}"
         ) from error

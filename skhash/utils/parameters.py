@@ -66,6 +66,7 @@ def with_parameters(*, kw_only=False):
         kinds = get_type_hints(cls, include_extras=True)
         names = [field.name for field in fields(cls)]
         cls._parameter_constraints = {name: _constraint(kinds[name]) for name in names}
+        cls.__init__.__annotations__ = {}  # `help` would print pages of them
         return cls
 
     return decorate

@@ -296,8 +296,6 @@ def test_filters_may_leave_too_few(bits):
 def test_hex_strings_are_told_where_to_go():
     with pytest.raises(ValueError, match="2D array") as told:
         HammingNeighbors().fit(["ffd8", "03a1"])
-    assert told.value.__notes__ == [
-        "Pass hex strings as skhash.codes.from_hex(X), with packed=True."
-    ]
+    assert "from_hex(X)" in told.value.__notes__[0]
     index = HammingNeighbors(1, packed=True).fit(from_hex(["ffd8", "03a1"]))
     assert index.kneighbors(from_hex(["03a0"]), return_distance=False) == [[1]]
