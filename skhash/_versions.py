@@ -6,7 +6,10 @@ from importlib import metadata
 
 from skhash.utils.threads import granted_cores
 
-REQUIRED = ("numpy", "scipy", "scikit-learn", "torch", "skorch", "joblib", "numba")
+REQUIRED = (
+    *("numpy", "scipy", "scikit-learn", "torch", "skorch", "joblib", "numba"),
+    "threadpoolctl",
+)
 # Of the extras, what is imported where it is installed.
 OPTIONAL = (
     *("rich", "matplotlib", "pandas", "polars", "pyarrow", "h5py", "dask"),
