@@ -6,6 +6,9 @@ import sys
 
 from skhash.auditing.measure import OVERSAMPLING
 
+# How many times the vectors that were searched an estimate is good for.
+MOST_GROWTH = 10
+
 
 def recommendation(result) -> str:
     """Say in whole sentences what to do, and why."""
@@ -55,11 +58,19 @@ def caution(result) -> str:
     if growth is not None:
         recalls = ", ".join(f"{recall:.1%}" for recall in growth.recalls)
         sizes = ", ".join(f"{size:,}" for size in growth.sizes)
-        return (
+        text = (
             f"Among {growth.n_vectors:,} vectors that were not fitted, expect "
             f"{growth.expected:.1%}: the search finds {recalls} among {sizes} of them. "
             "Fitted vectors are found more often, most of all if they are few."
         )
+        if growth.n_vectors > MOST_GROWTH * growth.sizes[-1]:
+            text += " This is a rough estimate: audit a larger sample."
+        if growth.expected < settings["target_recall"]:
+            text += (
+                f" It is below the target of {settings['target_recall']:.0%}: take "
+                "longer codes, or re-rank more candidates."
+            )
+        return text
     n_rows = settings["n_rows"]
     if settings["n_database"] + settings["n_queries"] < n_rows:
         return (

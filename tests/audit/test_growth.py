@@ -1,6 +1,7 @@
 """Recall that an audit expects among more vectors, against plain computations."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +33,18 @@ def test_the_angle_is_linear_in_the_logarithm(n):
 
 def test_of_all_recalls_one_the_expected_is_one():
     assert Growth([10, 30, 100], [1.0, 1.0, 1.0], 10**6).expected == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_vectors, is_rough", [(1000, False), (1001, True)])
+@pytest.mark.parametrize("target, is_below", [(0.97, True), (0.9, False)])
+def test_rough_estimates_and_those_below_the_target_are_named(
+    n_vectors, is_rough, target, is_below
+):
+    growth = Growth([10, 30, 100], [0.99, 0.98, 0.97], n_vectors)
+    assert 0.9 < growth.expected < 0.97
+    told = SimpleNamespace(settings={"target_recall": target}, growth=growth)
+    assert ("rough estimate" in texts.caution(told)) == is_rough
+    assert (f"below the target of {target:.0%}" in texts.caution(told)) == is_below
 
 
 @pytest.mark.parametrize("rerank", [None, N_FOUND])
