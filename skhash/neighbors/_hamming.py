@@ -379,7 +379,7 @@ class HammingNeighbors(CodesMixin, BaseIndex):
             searcher.prepare(question, expected_queries, self.algorithm)
         return self
 
-    def score(self, X, y) -> float:
+    def score(self, X, y=None) -> float:
         """Return the mean average precision of ranking the fitted codes, given labels.
 
         Parameters
@@ -399,7 +399,7 @@ class HammingNeighbors(CodesMixin, BaseIndex):
         Raises
         ------
         ValueError
-            If the index was fitted without labels.
+            If the index was fitted without labels, or `y` is None.
         """
         queries = self._read_more_codes(X, self._fitted_store())
         return score_codes(self, queries, y)

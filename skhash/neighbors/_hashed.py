@@ -383,7 +383,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return self._find("within", X, radius, return_distance, **options)
 
     @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
-    def score(self, X, y):
+    def score(self, X, y=None):
         """Return the mean average precision of the search, given labels.
 
         Parameters
@@ -405,7 +405,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the search was fitted without labels.
+            If the search was fitted without labels, or `y` is None.
         """
         check_is_fitted(self)
         if by_decoder(self.index_) or self.rerank is not None:

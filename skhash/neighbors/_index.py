@@ -366,7 +366,7 @@ def score_codes(index, queries, y):
     """Return the mean average precision of the Hamming ranking of packed codes."""
     from skhash.metrics import mean_average_precision_score
 
-    store = _labelled_store(index).compact()
+    store = _labelled_store(index, y).compact()
     database, labels = store.packed, store["y"]
     return mean_average_precision_score(queries, database, y, labels, packed=True)
 
@@ -390,7 +390,7 @@ def score_search(search, index, X, y, most=None):
     """
     from skhash.metrics._found import found_average_precision
 
-    store = _labelled_store(index)
+    store = _labelled_store(index, y)
     X = X.tocsr() if sparse.issparse(X) else X  # other formats have no slices
     n_found = min(store.n_live, most or store.n)
     ranked = [
@@ -400,10 +400,11 @@ def score_search(search, index, X, y, most=None):
     return found_average_precision(np.concatenate(ranked), y, store["y"], store["live"])
 
 
-def _labelled_store(index):
-    if index._store["y"] is None:
+def _labelled_store(index, y):
+    if y is None or index._store["y"] is None:
         raise ValueError(
-            f"score needs the labels of the fitted codes, but this "
-            f"{type(index).__name__} was fitted without any; call fit(codes, y)."
+            "score needs labels, those of the fitted codes (fit(codes, y)) and of the "
+            "queries. Without labels, score by make_neighbor_recall_scorer or "
+            "search_recall_score of skhash.metrics."
         )
     return index._store

@@ -94,7 +94,7 @@ class JaccardNeighbors(CodesMixin, BaseIndex):
 
     _has_hamming_distances = False
 
-    def score(self, X, y) -> float:
+    def score(self, X, y=None) -> float:
         """Return the mean average precision of ranking the fitted codes, given labels.
 
         Parameters
@@ -113,7 +113,7 @@ class JaccardNeighbors(CodesMixin, BaseIndex):
         Raises
         ------
         ValueError
-            If the index was fitted without labels.
+            If the index was fitted without labels, or `y` is None.
         """
         return score_search(self, self, X, y)
 

@@ -162,6 +162,15 @@ def test_parameters_that_do_not_go_together(data, params, message):
         search.kneighbors(data.query)
 
 
+@each("encoder", [2, ENCODER])
+def test_a_score_needs_labels(data, encoder):
+    X, y = data.query, data.query_labels
+    for labels, asked in [(None, None), (None, y), (y, None)]:
+        search = HashedNeighbors(encoder).fit(X, labels)
+        with pytest.raises(ValueError, match="needs labels.*neighbor_recall_scorer"):
+            search.score(X, asked)
+
+
 def test_the_score_of_codes(data):
     search = HashedNeighbors(ENCODER).fit(data.database, data.database_labels)
     expected = mean_average_precision_score(
@@ -322,11 +331,10 @@ def test_its_own_number_of_neighbors_comes_first(data, index):
 
 def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):
     quantizer = clone(QUANTIZER).fit(data.train)
-    expected = HashedNeighbors(QUANTIZER).fit(data.train)
+    expected = HashedNeighbors(QUANTIZER).fit(data.train).kneighbors(data.query)
     monkeypatch.setattr(AdditiveQuantizer, "fit", None)
     search = HashedNeighbors(FrozenEstimator(quantizer), verbose=True).fit(data.train)
-    answers = (one.kneighbors(data.query) for one in (search, expected))
-    np.testing.assert_array_equal(*answers)
+    np.testing.assert_array_equal(search.kneighbors(data.query), expected)
     steps = capsys.readouterr().out.splitlines()
     assert [line.split(": ", 1)[1] for line in steps] == [
         "encoder, AdditiveQuantizer as it is",
