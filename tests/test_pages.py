@@ -14,7 +14,7 @@ PAGES = [path for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
 # Measured before these files named the version of the package: to be run again.
 WITHOUT_VERSION = {
     *("billion", "binary_network_codes", "binary_network_training"),
-    *("encoding_epyc", "scale"),
+    "encoding_epyc",
     *("sbn_images_mlp", "semantic_hashing", "sgh_paper_mips", "supervised_hashing"),
     *("st_estimators_short", "st_estimators_steps"),
 }
