@@ -100,12 +100,7 @@ def choose_fractions(X, decoded, offset) -> tuple[int, int]:
 
     def nearest(scores):
         np.fill_diagonal(scores, np.inf)  # a row is not its own neighbour
-        # Those below the k-th score, and of those with it the first.
-        last = np.partition(scores, k - 1, axis=1)[:, k - 1 : k]
-        below, equal = scores < last, scores == last
-        room = k - below.sum(axis=1, keepdims=True)
-        chosen = below | equal & (np.cumsum(equal, axis=1) <= room)
-        return np.nonzero(chosen)[1].reshape(len(scores), k)
+        return first_columns(scores, k)
 
     def by_angle(lengths, rows):
         inverse = np.divide(1, lengths, where=lengths > 0, out=0 * lengths)
@@ -125,6 +120,20 @@ def choose_fractions(X, decoded, offset) -> tuple[int, int]:
             (beyond, by_distance, by_distance(squares, X)),
         )
     )
+
+
+def first_columns(scores, k) -> np.ndarray:
+    """Return the columns of the k smallest scores of each row; of equal ones, the first.
+
+    They stand in their own order, not in that of the scores.
+    """
+    if not k:
+        return np.empty((len(scores), 0), dtype=np.int64)
+    last = np.partition(scores, k - 1, axis=1)[:, k - 1 : k]
+    below, equal = scores < last, scores == last
+    room = k - below.sum(axis=1, keepdims=True)
+    chosen = below | equal & (np.cumsum(equal, axis=1) <= room)
+    return np.nonzero(chosen)[1].reshape(len(scores), k)
 
 
 def _shortest(numbers, search, true):

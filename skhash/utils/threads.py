@@ -17,7 +17,7 @@ from skhash.utils.lazy import fork_locks
 # Multiplications below which a product is not shared among threads of ours.
 MIN_SHARED_WORK = 2**24
 REFRESH_SECONDS = 10
-# Matrices of at most so many rows are factored by one thread.
+# The most rows of a matrix that one thread factors.
 MAX_ROWS_OF_ONE_THREAD = 4096
 
 
@@ -57,8 +57,8 @@ def _count_cores(_period):
 def few_blas_threads(n_rows: int):
     """Return a context in which BLAS has one thread if a matrix has few rows.
 
-    On busy cores the threads of BLAS wait for each other, and several take ten times as
-    long as one, which is nearly as fast as they are on idle cores.
+    On busy cores the threads of BLAS wait for each other, and several take many times
+    as long as one, which is nearly as fast as they are on idle cores.
     """
     limit = 1 if n_rows <= MAX_ROWS_OF_ONE_THREAD else None
     return threadpool_limits(limit, user_api="blas")

@@ -7,6 +7,7 @@ from decoded import rounded
 from skhash.numerics._levels import (
     base_and_last,
     choose_fractions,
+    first_columns,
     keys_of,
     keys_to_levels,
     levels_to_keys,
@@ -86,3 +87,10 @@ def test_fractions_are_as_short_as_neighbours_allow(spread):
             for bits in (fraction_bits, 23)
         ]
         assert recalls[0] >= recalls[1] - 0.005 * true.size, find
+
+
+@each("n, k, n_values", [(1, 1, 2), (7, 3, 4), (50, 10, 8), (200, 10, 1000), (4, 0, 2)])
+def test_of_equal_scores_the_first_are_chosen(n, k, n_values):
+    scores = np.random.default_rng(0).integers(0, n_values, (30, n)).astype(float)
+    expected = np.argsort(scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(first_columns(scores, k), np.sort(expected, axis=1))

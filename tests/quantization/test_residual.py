@@ -1,6 +1,7 @@
 """Codebooks of residuals against scikit-learn's k-means and sums that are known."""
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
@@ -57,3 +58,12 @@ def test_of_few_rows_each_is_a_center():
     centers, own = kmeans(rows, 16, np.random.RandomState(0))
     assert centers.shape == (16, 3)
     np.testing.assert_array_equal(centers[own], rows)
+
+
+def test_threads_and_chunks_find_the_nearest_centers():
+    rng = np.random.default_rng(0)
+    rows, centers = rng.normal(size=(3000, 40)), rng.normal(size=(70, 40))
+    expected = cdist(rows, centers).argmin(axis=1)
+    for n_jobs in (1, 3):
+        found = _residual.nearest(rows.astype(np.float32), centers, n_jobs)
+        np.testing.assert_array_equal(found, expected)
