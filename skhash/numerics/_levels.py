@@ -123,7 +123,7 @@ def choose_fractions(X, decoded, offset) -> tuple[int, int]:
 
 
 def first_columns(scores, k) -> np.ndarray:
-    """Return the columns of the k smallest scores of each row; of equal ones, the first.
+    """Return the columns of the k smallest scores of a row; of equal ones, the first.
 
     They stand in their own order, not in that of the scores.
     """
