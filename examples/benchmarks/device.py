@@ -44,6 +44,8 @@ COLUMNS = columns(
     "peak, MB :,.0f"
 )
 REPEATS = 3
+# Seconds of a first call beyond which it is not repeated: it has little to warm up.
+LONG = 20
 
 
 class Clock:
@@ -58,17 +60,23 @@ class Clock:
 
         The bytes are those of all that is allocated by torch.
         """
-        answer, times, is_cuda = call(), [], self.device.type == "cuda"
+        is_cuda = self.device.type == "cuda"
         if is_cuda:
             torch.cuda.reset_peak_memory_stats(self.device)
-        for _ in range(repeats):
-            self.backend.synchronize()
-            start = time.perf_counter()
-            call()
-            self.backend.synchronize()
-            times.append(time.perf_counter() - start)
+        first, answer = self.time(call)
+        times = (
+            [self.time(call)[0] for _ in range(repeats)] if first < LONG else [first]
+        )
         peak = torch.cuda.max_memory_allocated(self.device) if is_cuda else None
         return statistics.median(times), answer, peak
+
+    def time(self, call):
+        """Return the seconds of a call, and its answer."""
+        self.backend.synchronize()
+        start = time.perf_counter()
+        answer = call()
+        self.backend.synchronize()
+        return time.perf_counter() - start, answer
 
 
 def limits(clock, size):

@@ -37,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 import tools
 from skorch.callbacks import LRScheduler
+from torch import nn
 from torch.optim import SGD
 
 from skhash import DualHashEncoder, ITQHash, NeighborHash, SupervisedHash, metrics
@@ -46,6 +47,7 @@ from skhash.losses import make_loss
 from skhash.training import Storm
 
 CUTS = (100, 1000)
+IMAGE = (1, 28, 28)
 TUNING_SEED, TUNING_BITS = 100, 32
 
 # Data
@@ -120,12 +122,25 @@ def digits(protocol):
 
 def network(options):
     """Return the parameters that all networks have in common."""
-    return {
+    shape = {"hidden_layer_sizes": (options.hidden,)}
+    if options.convolutions:
+        module = partial(convolutions, n_hidden=options.hidden)
+        shape = {"module": module, "input_shape": IMAGE}
+    return shape | {
         "max_epochs": options.epochs,
         "device": options.device,
         "callbacks": [LRScheduler("CosineAnnealingLR", T_max=options.epochs)],
-        "hidden_layer_sizes": (options.hidden,),
     }
+
+
+def convolutions(n_features, n_bits, n_hidden):
+    """Return a network of two convolutions, each with pooling, and a hidden layer."""
+    layers = []
+    for n_before, n_after in ((1, 32), (32, 64)):
+        layers += [nn.Conv2d(n_before, n_after, 3, padding=1), nn.BatchNorm2d(n_after)]
+        layers += [nn.ReLU(), nn.MaxPool2d(2)]
+    layers += [nn.Flatten(), nn.Linear(64 * n_features // 16, n_hidden), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(n_hidden, n_bits))
 
 
 def per_bit(params, n_bits):
@@ -562,6 +577,8 @@ def main(arguments=None):
     option("--protocols", nargs="+", default=both, choices=both)
     option("--epochs", type=int, default=15)
     option("--hidden", type=int, default=256, help="units of the hidden layer")
+    images = "two convolutions before the hidden layer"
+    option("--convolutions", action="store_true", help=images)
     option("--device", default="auto")
     option("--picture", help="an SVG to draw")
     tools.add_files(parser)

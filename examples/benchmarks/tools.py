@@ -296,10 +296,17 @@ def head():
     }
     return {
         "date": str(datetime.date.today()),
-        "machine": processor_name(),
+        "machine": " and ".join(processors()),
         "cores": os.cpu_count(),
         "versions": versions,
     }
+
+
+def processors():
+    """Return the names of the processor, and of the GPU where one was used."""
+    torch = sys.modules.get("torch")
+    used = torch and torch.cuda.is_initialized()
+    return [processor_name(), *([torch.cuda.get_device_name()] if used else [])]
 
 
 def processor_name():
