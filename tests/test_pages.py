@@ -89,6 +89,19 @@ def test_every_result_is_included_and_every_include_exists():
     assert not [path for path in included if not path.exists()]
 
 
+def test_parts_of_files_begin_and_end_where_pages_say():
+    option = re.compile(r":(?:start-after|end-before): (.+)")
+    found = 0
+    for page in PAGES:
+        for block in page.read_text(encoding="utf-8").split(".. include:: ")[1:]:
+            path = page.parent / block.split("\n")[0]
+            text = path.read_text(encoding="utf-8")
+            for mark in option.findall(block.split("\n\n")[0]):
+                assert mark in text, f"{page} includes {path.name} by {mark!r}"
+                found += 1
+    assert found
+
+
 def test_every_result_says_where_when_and_with_which_version_it_was_measured():
     without_version = set()
     for path in (DOCS / "results").iterdir():
