@@ -84,8 +84,7 @@ print(table.round(3).to_string(index=False))
 # In this run, more bits raise every score. The larger learning rate lowers the scores
 # by label, but hardly changes the recall of neighbours, and the linear gradient is
 # behind in the scores by label. Which candidate is best depends on what the codes are
-# for, so choose the score first. The user guide explains the gradients in its section
-# on encoders.
+# for, so choose the score first. The docstring of `SGHEncoder` explains the gradients.
 
 TITLES = {
     "mAP": "mean average precision",

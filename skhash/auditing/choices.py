@@ -13,11 +13,15 @@ MANY = 10**15
 
 @dataclass(frozen=True)
 class Choice:
-    """A row, and its recall and standard error, with or without re-ranking."""
+    """A row, and its recall and standard error, with or without re-ranking.
+
+    ``measure`` is how tables name that recall, such as "10@100".
+    """
 
     row: AuditRow
     recall: float
     error: float
+    measure: str
 
     def __str__(self) -> str:
         row, size = self.row, f"{self.row.bytes_per_vector} bytes a vector"
@@ -25,7 +29,7 @@ class Choice:
             size += f" and {row.codebook_bytes:,} once"
         return (
             f"{name_of(row.method, row.n_bits)} by {SEARCHES[row.search]} ({size}; "
-            f"recall {self.recall:.3f} +- {2 * self.error:.3f})"
+            f"recall {self.measure} {self.recall:.3f} +- {2 * self.error:.3f})"
         )
 
     def memory(self, n_vectors) -> int:
@@ -40,11 +44,11 @@ def name_of(method, n_bits=None) -> str:
     return method if n_bits is None else f"{method} at {n_bits} bits"
 
 
-def choices_of(rows, is_reranked) -> list[Choice]:
-    """Return all rows as choices."""
-    name = "recall" + "_reranked" * is_reranked
-    names = name, f"{name}_error"
-    return [Choice(row, *(getattr(row, name) for name in names)) for row in rows]
+def choices_of(rows, n_neighbors, rerank) -> list[Choice]:
+    """Return all rows as choices, re-ranked unless `rerank` is None."""
+    name = "recall" + "_reranked" * (rerank is not None)
+    names, measure = (name, f"{name}_error"), f"{n_neighbors}@{rerank or n_neighbors}"
+    return [Choice(row, *(getattr(row, n) for n in names), measure) for row in rows]
 
 
 def ordered(result, n_front=None) -> list[AuditRow]:
@@ -54,8 +58,8 @@ def ordered(result, n_front=None) -> list[AuditRow]:
         The largest number of rows to return, of those than which none finds more in as
         little memory. If there are more, they are thinned out evenly.
     """
-    n, rows, most = result.settings["n_rows"], [], -1
-    choices = choices_of(result.rows, result.is_reranked)
+    n, rows, most = result.settings["n_vectors"], [], -1
+    choices = result.choices(result.is_reranked)
     for choice in sorted(choices, key=lambda c: (c.memory(n), -c.recall)):
         is_shown = n_front is None or choice.recall > most
         if is_shown and choice.row is not result.recommended:
@@ -81,22 +85,28 @@ def choose(choices, target, n_vectors) -> Choice:
     return min(choices, key=cost)
 
 
-def recommend(rows, peers, settings) -> tuple[Choice, str, list[str]]:
-    """Return the best choice among rows, the reason, and sentences on others."""
-    k, rerank, n_rows = (settings[n] for n in ("n_neighbors", "rerank", "n_rows"))
-    target, is_reranked = settings["target_recall"], rerank is not None
-    choices, engines = choices_of(rows, is_reranked), choices_of(peers, is_reranked)
-    best = choose(choices, target, n_rows)
+def recommend(rows, peers, settings, needed) -> tuple[Choice, str, list[str]]:
+    """Return the best choice among rows, the reason, and sentences on others.
+
+    needed : the recall that was measured must reach this; more than the target where
+        there will be more vectors
+    """
+    k, rerank, n_vectors = (settings[n] for n in ("n_neighbors", "rerank", "n_vectors"))
+    target = settings["target_recall"]
+    choices, engines = choices_of(rows, k, rerank), choices_of(peers, k, rerank)
+    best = choose(choices, needed, n_vectors)
     goal = f"{100 * target:g}% of the "
     goal += "true neighbour" if k == 1 else f"{k} true neighbours"
-    goal += f" after re-ranking {rerank} candidates" * is_reranked
-    alternatives = [_for_more_vectors(best, choices, target)]
-    if is_reranked:
-        alone = choices_of(rows, False), choices_of(peers, False)
-        alternatives.append(_without_vectors(*alone, target, n_rows))
+    goal += f" after re-ranking {rerank} candidates" * (rerank is not None)
+    if needed > target:
+        goal += f" among {n_vectors:,} vectors, by estimate"
+    alternatives = [_for_more_vectors(best, choices, needed)]
+    if rerank is not None:
+        alone = choices_of(rows, k, None), choices_of(peers, k, None)
+        alternatives.append(_without_vectors(*alone, target, n_vectors))
     if engines:
-        alternatives.append(_of_peers(best, choices, engines, target, n_rows))
-    return best, _reason(best, choices, goal, target), [*filter(None, alternatives)]
+        alternatives.append(_of_peers(best, choices, engines, needed, n_vectors))
+    return best, _reason(best, choices, goal, needed), [*filter(None, alternatives)]
 
 
 def _reason(best, choices, goal, target) -> str:
@@ -113,8 +123,8 @@ def _reason(best, choices, goal, target) -> str:
         reason += f"; next comes {second.row.method} with {second.recall:.3f}"
     if best.recall - 2 * best.error < target:
         reason += (
-            f"; but it is within two standard errors of {100 * target:g}%, so with "
-            "other queries it may fall short"
+            "; but it is within two standard errors of the target, so with other "
+            "queries it may fall short"
         )
     return reason
 

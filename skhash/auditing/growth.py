@@ -34,10 +34,25 @@ class Growth:
         logarithm of the number of vectors; its standard error is the same for all
         recalls.
         """
-        angles = np.arccos(np.sqrt(self.recalls))
-        slope, start = np.polyfit(np.log(self.sizes), angles, 1)
-        angle = np.clip(start + slope * np.log(self.n_vectors), 0, np.pi / 2)
-        return float(np.cos(angle) ** 2)
+        slope, start = np.polyfit(np.log(self.sizes), _angle(self.recalls), 1)
+        return _recall(start + slope * np.log(self.n_vectors))
+
+    def needed(self, measured, target) -> float:
+        """Return the recall to measure for `target` to be expected of another method.
+
+        measured : that of this method in the audit
+
+        All angles are taken to grow as much from the audit to `n_vectors`.
+        """
+        return _recall(_angle(target) - _angle(self.expected) + _angle(measured))
+
+
+def _angle(recall):
+    return np.arccos(np.sqrt(recall))
+
+
+def _recall(angle) -> float:
+    return float(np.cos(np.clip(angle, 0, np.pi / 2)) ** 2)
 
 
 def check_growth(n_vectors, n_database, n_found) -> None:

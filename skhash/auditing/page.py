@@ -15,7 +15,7 @@ from string import Template
 import numpy as np
 
 from skhash.auditing import chart, texts
-from skhash.auditing.choices import SEARCHES, choices_of
+from skhash.auditing.choices import SEARCHES
 from skhash.auditing.peers import PEERS
 
 BYTES = (" bytes", " kB", " MB", " GB", " TB", " PB")
@@ -126,7 +126,7 @@ def _sentence(result) -> str:
 def _tiles(result) -> dict[str, str]:
     """Return the costs of the recommendation, for the fields of the template."""
     settings, best = result.settings, result.choice
-    floats, n_rows = settings["float_bytes_per_vector"], settings["n_rows"]
+    floats, n = settings["float_bytes_per_vector"], settings["n_vectors"]
     size = best.row.bytes_per_vector
     ratio = floats / size
     return {
@@ -137,10 +137,10 @@ def _tiles(result) -> dict[str, str]:
         "n_bytes": f"{size:,}",
         "float_bytes": f"{floats:,}",
         "times": f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}",
-        "memory": texts.short(best.memory(n_rows), BYTES),
-        "float_memory": texts.short(n_rows * floats, BYTES),
+        "memory": texts.short(best.memory(n), BYTES),
+        "float_memory": texts.short(n * floats, BYTES),
         "speed": f"{best.row.search_per_second:,.0f}",
-        **{n: f"{settings[n]:,}" for n in ("n_rows", "n_queries", "n_database")},
+        **{n: f"{settings[n]:,}" for n in ("n_vectors", "n_queries", "n_database")},
         "k": f"{settings['n_neighbors']:,}",
     }
 
@@ -167,7 +167,7 @@ def _chart(draw, size, points=()) -> str:
 def _recalls(result) -> str:
     points = []
     for is_reranked in {result.is_reranked, False}:
-        for choice in choices_of(result.rows, is_reranked):
+        for choice in result.choices(is_reranked):
             text = f"{choice}{', re-ranked' * is_reranked}".replace("+-", "±")
             points.append((choice.row.bytes_per_vector, choice.recall, text))
     return _chart(partial(chart.draw_recall, result), chart.FIGURE_SIZE, points)

@@ -4,10 +4,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from skhash.auditing.chart import draw_recall
-from skhash.auditing.choices import SEARCHES, Choice, name_of, recommend
+from skhash.auditing.choices import (
+    SEARCHES,
+    Choice,
+    choices_of,
+    name_of,
+    recommend,
+)
 from skhash.auditing.measure import AuditRow
 from skhash.auditing.page import fragment, whole_page
 from skhash.auditing.texts import quoted
+from skhash.linear import RandomHyperplaneHash
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,9 +49,9 @@ class AuditResult:
         Scores of true neighbours and of random pairs with the recommended search, and
         example queries, for `to_html`.
     growth : object or None
-        With `n_vectors`, the ``recalls`` measured among vectors that were not fitted,
-        for growing ``sizes``, and the recall ``expected`` among `n_vectors`. Otherwise
-        None.
+        With `n_vectors`, the ``recalls`` of the recommended method among vectors that
+        were not fitted, for growing ``sizes``, and the recall ``expected`` among
+        `n_vectors`. Otherwise None.
     """
 
     rows: list[AuditRow]
@@ -58,11 +65,15 @@ class AuditResult:
     growth: object = None
 
     def __repr__(self) -> str:
-        best = self.recommended
         return (
             f"<{type(self).__name__}: {len(self.rows)} searches measured, recommended "
-            f"{name_of(best.method, best.n_bits)} by {SEARCHES[best.search]}>"
+            f"{self.name} by {SEARCHES[self.recommended.search]}>"
         )
+
+    @property
+    def name(self) -> str:
+        """The recommended method and length, in words."""
+        return name_of(self.recommended.method, self.recommended.n_bits)
 
     @property
     def recommended(self) -> AuditRow:
@@ -73,6 +84,11 @@ class AuditResult:
     def is_reranked(self) -> bool:
         """Whether candidates are re-ranked by their vectors."""
         return self.settings["rerank"] is not None
+
+    def choices(self, is_reranked) -> list[Choice]:
+        """Return all rows with their recalls, re-ranked or not."""
+        k, rerank = (self.settings[name] for name in ("n_neighbors", "rerank"))
+        return choices_of(self.rows, k, rerank if is_reranked else None)
 
     @property
     def storage(self) -> dict:
@@ -123,11 +139,12 @@ class AuditResult:
     @property
     def imports(self) -> list[str]:
         """Lines of Python code that import what `usage` needs."""
-        lines, maker = ["from skhash import HashedNeighbors"], type(self.encoder)
-        if self.recommended.method != "bytes":
-            room = ".".join(maker.__module__.split(".")[:2])
-            lines.append(f"from {room} import {maker.__name__}")
-        return lines
+        name, line = type(self.encoder).__name__, "from skhash import HashedNeighbors"
+        if self.recommended.method == "bytes":
+            return [line]
+        if isinstance(self.encoder, RandomHyperplaneHash):
+            return [line, f"from skhash.linear import {name}"]
+        return [f"{line}, {name}"]
 
     def to_frame(self) -> Any:
         """Return the rows as a pandas DataFrame, with one column per measurement."""
@@ -150,7 +167,7 @@ class AuditResult:
         }
 
     @classmethod
-    def from_rows(cls, rows, fitted, settings, skipped) -> Self:
+    def from_rows(cls, rows, fitted, settings, skipped, needed=None) -> Self:
         """Build a result from measured rows.
 
         It recommends one of the methods fitted by skhash, and compares it with the
@@ -166,6 +183,8 @@ class AuditResult:
             As in the attribute `settings`.
         skipped : list of str
             As in the attribute `skipped`.
+        needed : float, default=None
+            The recall that the recommended search must reach; by default the target.
 
         Returns
         -------
@@ -174,7 +193,8 @@ class AuditResult:
         """
         measured = [rows[place] for place in fitted]
         peers = [row for place, row in enumerate(rows) if place not in fitted]
-        best, reason, alternatives = recommend(measured, peers, settings)
+        needed = needed or settings["target_recall"]
+        best, reason, alternatives = recommend(measured, peers, settings, needed)
         encoder = fitted[next(n for n in fitted if rows[n] is best.row)]
         return cls(rows, best, reason, encoder, settings, skipped, alternatives)
 
@@ -263,10 +283,12 @@ class AuditResult:
 def _code_of(encoder) -> str:
     """Return the Python code that makes an encoder, in a line.
 
-    Rows need no `normalize`, as a search by cosine has them of unit length.
+    Rows need no `normalize`, as a search by cosine has them of unit length. Codes that
+    were truncated need none of the other lengths.
     """
+    left_out = "n_bits", "normalize", "nested"
     defaults = type(encoder)().get_params()
     params = encoder.get_params()
-    params = {n: v for n, v in params.items() if n not in ("n_bits", "normalize")}
+    params = {n: v for n, v in params.items() if n not in left_out}
     words = [f"{n}={v!r}" for n, v in params.items() if v != defaults[n]]
     return f"{type(encoder).__name__}({', '.join([f'{encoder.n_bits}', *words])})"

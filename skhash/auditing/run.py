@@ -111,11 +111,13 @@ def audit(
     target_recall : float, default=0.9
         Recall that the recommended search must reach, after re-ranking.
     n_vectors : int, default=None
-        Number of vectors that you will search. If given, the recommended method is
-        fitted again, to four fifths of the vectors (at most 100,000), and its recall is
-        measured among growing parts of the others. ``result.growth.expected`` is the
-        recall to expect among `n_vectors`. Vectors that were fitted are found more
-        often, so if they will be a large share, expect slightly more.
+        Number of vectors that you will search; by default those of `X`. If given, the
+        method to recommend is fitted again, to four fifths of the vectors (at most
+        100,000), and its recall is measured among growing parts of the others. If the
+        recall to expect among `n_vectors` (``result.growth.expected``) is below
+        `target_recall`, the same is tried with a method that finds more. Vectors that
+        were fitted are found more often, so if they will be a large share, expect
+        slightly more.
     device : str, default="auto"
         Where to fit, encode and find true neighbours.
     random_state : int, RandomState instance or None, default=0
@@ -169,26 +171,23 @@ def audit(
     options["random_state"] = int(generator.randint(np.iinfo(np.int32).max))
     task = Task(data, truth, n_candidates, metric, float(target_recall))
     seed = int(random_state) if isinstance(random_state, Integral) else None
-    run = _Run(task, partial(_make, **options), _settings(task, seed), progress)
+    settings = _settings(task, seed, n_vectors)
+    run = _Run(task, partial(_make, **options), settings, progress)
     run.measure_all(methods, n_bits)
     if not run.fitted:
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
-    result = run.result()
-    name = name_of(result.recommended.method, result.recommended.n_bits)
-    progress(f"looking at neighbours by {name}", result)
+    result = run.result() if n_vectors is None else run.result_among(generator)
+    progress(f"looking at neighbours by {result.name}", result)
     evidence = gather_evidence(result.encoder, task, X, generator)
-    if n_vectors is None:
-        return replace(result, evidence=evidence)
-    progress(f"measuring the recall of {name} among growing numbers", result)
-    growth = measure_growth(result.encoder, task, n_vectors, generator)
-    return replace(result, evidence=evidence, growth=growth)
+    return replace(result, evidence=evidence)
 
 
-def _settings(task, seed) -> dict:
+def _settings(task, seed, n_vectors) -> dict:
     """Return the settings of a result."""
     data, k = task.data, task.truth.shape[1]
     return {
         "n_rows": data.n_rows,
+        "n_vectors": n_vectors or data.n_rows,
         "n_database": data.database.shape[0],
         "n_queries": data.queries.shape[0],
         "n_train": data.train.shape[0],
@@ -261,10 +260,28 @@ class _Run:
                 reason = str(error).partition(". ")[0].rstrip(".")
                 self.skipped.append(f"{name_of(*code)}: {reason}")
 
-    def result(self, left=()) -> AuditResult | None:
+    def result_among(self, generator) -> AuditResult:
+        """Return the result for `n_vectors`, with the recall to expect among them.
+
+        While that is below the target, a choice must have found more.
+        """
+        n_vectors, target, last = self.settings["n_vectors"], self.task.target, None
+        result = self.result()
+        while result.recommended is not last:
+            step = f"measuring the recall of {result.name} among growing numbers"
+            self.progress(step, result)
+            growth = measure_growth(result.encoder, self.task, n_vectors, generator)
+            last, found = result.recommended, result.choice.recall
+            if growth.expected < target:
+                needed = np.nextafter(growth.needed(found, target), 2)
+                result = self.result(needed=needed)
+        return replace(result, growth=growth)
+
+    def result(self, left=(), needed=None) -> AuditResult | None:
         """Return the result so far, or None before the first encoder.
 
         left : list of tuples (method, n_bits) that are not measured yet
+        needed : as of `AuditResult.from_rows`
         """
         if not self.fitted:
             return None
@@ -272,7 +289,8 @@ class _Run:
         if left:
             skipped.append(f"not measured: {', '.join(name_of(*row) for row in left)}")
         rows = list(self.rows)
-        return AuditResult.from_rows(rows, self.fitted, self.settings, skipped)
+        parts = rows, self.fitted, self.settings, skipped
+        return AuditResult.from_rows(*parts, needed)
 
     def _measure(self, method, bits) -> None:
         if method in PEERS:

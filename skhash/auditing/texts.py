@@ -18,9 +18,11 @@ def recommendation(result) -> str:
         "hamming": "compare them with the codes of the queries by Hamming distance",
         "asymmetric": "compare them with uncompressed queries",
     }[choice.row.search]
+    n_bits = choice.row.n_bits
+    size = f"{n_bits // 8} bytes" if choice.row.method == "bytes" else f"{n_bits} bits"
     compared = f"{searched}, and re-rank the {rerank} best by their vectors"
     return (
-        f"make codes of {choice.row.n_bits} bits for each vector with "
+        f"make codes of {size} for each vector with "
         f"{type(result.encoder).__name__}; {compared if rerank else searched}. This "
         f"finds {choice.recall:.1%} +- {2 * choice.error:.1%} of the {k} true "
         f"neighbours. It is {result.reason}."
@@ -67,7 +69,7 @@ def caution(result) -> str:
             text += " This is a rough estimate: audit a larger sample."
         if growth.expected < settings["target_recall"]:
             text += (
-                f" It is below the target of {settings['target_recall']:.0%}: take "
+                f" It is below the target of {settings['target_recall']:.0%}: audit "
                 "longer codes, or re-rank more candidates."
             )
         return text

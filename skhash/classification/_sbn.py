@@ -93,8 +93,8 @@ class SBNClassifier(
         images.
     gradient : str or estimator of `skhash.gradients`, default="zgr"
         Gradient estimator. "zgr", "st" and other layer-wise estimators cost as much as
-        backpropagation; "psa" has less bias. "adf", "local_reparam", "arm" and others
-        of `skhash.gradients` are available too.
+        backpropagation; "psa" has less bias than "st". "adf", "local_reparam", "arm"
+        and others of `skhash.gradients` are available too.
     weights : str or WeightLaw of `skhash.networks`, default="real"
         Weights between hidden layers. The first layer and the head always have real
         weights.

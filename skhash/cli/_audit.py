@@ -111,7 +111,7 @@ def _print(arguments, result: AuditResult, name) -> None:
         *result.alternatives,
         texts.caution(result),
         f"+- is two standard errors over the {settings['n_queries']:,} queries. Memory "
-        f"is counted for all {settings['n_rows']:,} vectors, codebooks included.",
+        f"is counted for {settings['n_vectors']:,} vectors, codebooks included.",
         f"Recommended: {texts.recommendation(result)}",
         f"Store: {texts.stored(result)}.",
     ):
@@ -223,6 +223,8 @@ def _tell_report(names, arguments, result) -> None:
     print_text(f"Wrote {arguments.out}: {', '.join(names)}")
     if "audit.png" not in names:
         print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
+    if result.recommended.method == "bytes":
+        return  # no tool reads these codes without the codebook
     words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
     words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
     words += texts.flags_of(reading_options(arguments))

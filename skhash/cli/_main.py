@@ -36,8 +36,8 @@ AUDIT_BEGINS = (
     "time, while code is compiled."
 )
 VECTORS_HELP = (
-    "file of vectors, one per row: .npy, .npz, .safetensors, .parquet, .arrow, .fvecs, "
-    ".fbin, .csv or .hdf5"
+    "file of vectors, one per row, such as .npy, .npz, .safetensors, .parquet, .arrow, "
+    ".fvecs, .fbin, .csv or .hdf5"
 )
 # Length at which errors are cut: a parser's may quote the whole file.
 LONGEST_LINE = 1000
@@ -187,7 +187,8 @@ def _add_audit(commands):
     add("--sample", 100_000, "maximum number of rows to use, drawn at random", **number)
     add("--queries", 1000, "rows to hold out as queries, at most a fifth", **queries)
     add("--target-recall", 0.9, "recall to reach after re-ranking", type=float)
-    add("--n-vectors", None, "estimate the recall among this many vectors", **number)
+    many = "number of vectors to recommend for, by an estimate"
+    add("--n-vectors", None, many, **number)
     add("--device", "auto", f"where to compute: {DEVICES}")
     add("--seed", 0, "random seed of the sample and the methods", **seed)
     add("--out", None, "directory to write report and encoder to", metavar="DIR")

@@ -155,7 +155,8 @@ def score_tables(decoder, X, *, metric=None) -> Any:
     packed code, each of which selects an entry in its table. `to_arrow` and
     `to_pgvector` write the two floats of each code; the factor is 1 except for angles,
     that is for the cosine and for vectors of unit length. The score is the distance
-    that `skhash.neighbors.asymmetric_scores` defines, or its square for "euclidean".
+    that `skhash.neighbors.asymmetric_scores` defines, or its square for "euclidean",
+    to which an index adds a quarter of the squared error of a code if it has these.
 
     Parameters
     ----------

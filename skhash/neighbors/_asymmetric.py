@@ -49,8 +49,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         the most neighbours; see the notes of `asymmetric_scores`.
     search_fraction : float, default=1.0
         Share of the codes that `kneighbors` compares with each query. 1.0 compares all
-        codes and is exact. Lower values take effect only with a decoder whose blocks
-        are whole bytes; see the notes.
+        codes and is exact. Lower values take effect only with a decoder of whole bytes
+        (its ``block_bits_`` is 8).
     packed : bool, default=False
         Format of the codes, as in `HammingNeighbors`: bits 0/1, or with True packed
         bytes.

@@ -144,7 +144,8 @@ class AdditiveQuantizer(
     decreases to 0, a stochastic relaxation [3]_.
 
     A block is a whole byte (``block_bits_`` is 8) if each part of the codebook then has
-    at most two entries per training vector, and the codebook takes at most 134 MB.
+    at most two entries per training vector, and the codebook takes at most 134 MB as
+    floats (a quarter of that in the index).
     Otherwise a block is half a byte with 16 entries, and the high half comes first.
 
     The memory of `fit` grows with the square of the number of entries, and its time

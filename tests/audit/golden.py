@@ -43,7 +43,12 @@ def make_row(method, n_bits, recall, beside=None, codebook=0, **changed):
 def make_result():
     """Return a result: dense rows by cosine, with labels, whose target is reached."""
     settings = {"n_neighbors": 3, "rerank": 30, "target_recall": 0.9, "n_rows": 1000}
-    settings |= {"n_queries": 100, "n_database": 900, "n_features": 64}
+    settings |= {
+        "n_vectors": 1000,
+        "n_queries": 100,
+        "n_database": 900,
+        "n_features": 64,
+    }
     settings |= {"float_bytes_per_vector": 256, "sparse": False, "metric": "cosine"}
     settings |= {"date": "2026-01-01", "processor": "a <processor>", "n_cores": 2}
     rows = [
@@ -68,7 +73,8 @@ def make_other():
     """Return one of sparse rows that misses its target, and was interrupted."""
     result = make_result()
     changed = {"n_neighbors": 1, "rerank": None, "target_recall": 1.0, "sparse": True}
-    settings = result.settings | changed | {"metric": "euclidean", "n_rows": 10**6}
+    settings = result.settings | changed | {"metric": "euclidean"}
+    settings |= {"n_rows": 10**6, "n_vectors": 10**6}
     rows = [make_row("itq", 9, 0.5), make_row("sign", 64, 0.99995, beside=2)]
     rows = [replace(row, recall=row.recall_reranked) for row in rows]
     return AuditResult.from_rows(rows, {0: PCAHash(9), 1: PCAHash(64)}, settings, [])

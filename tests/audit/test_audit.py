@@ -480,7 +480,7 @@ class TestNested:
 
 def recommend(rows, target=0.9, peers=(), n_rows=1000, rerank=100):
     settings = {"n_neighbors": 10, "rerank": rerank, "target_recall": target}
-    settings["n_rows"] = n_rows
+    settings["n_vectors"] = n_rows
     fitted = {place: f"encoder {place}" for place in range(len(rows))}
     return skhash.AuditResult.from_rows([*rows, *peers], fitted, settings, [])
 
@@ -659,7 +659,14 @@ class TestResult:
         assert not result.is_reranked and "rerank" not in result.usage
         assert recall == pytest.approx(result.choice.recall, abs=0.03)
 
-    def test_usage_has_all_lengths(self, X):
-        n_bits = [*range(1, 40)]  # a repr would leave some out
-        result = audit(X, n_bits=n_bits, methods=["neighbor"], target_recall=1.0)
-        assert str(result.encoder.nested) in result.usage
+    def test_imports_are_from_the_top_level_where_they_can_be(self, X):
+        for method, lines in {
+            "bytes": ["from skhash import HashedNeighbors"],
+            "neighbor": ["from skhash import HashedNeighbors, NeighborHash"],
+            "lsh": [
+                "from skhash import HashedNeighbors",
+                "from skhash.linear import RandomHyperplaneHash",
+            ],
+        }.items():
+            result = audit(X, n_bits=[8], methods=[method])
+            assert result.imports == lines and "nested" not in result.usage

@@ -103,3 +103,32 @@ def test_too_few_vectors_for_parts_of_a_fifth(X):
     with pytest.raises(ValueError, match="n_vectors=9 .* 650 .* 13 .* 640.* rerank"):
         skhash.audit(X, **OPTIONS, rerank=13, n_vectors=9)
     skhash.audit(X, **OPTIONS, rerank=12, n_vectors=9)
+
+
+@pytest.mark.parametrize("fall", [0.0, 0.1, 0.2, 0.3, 1.0])
+def test_the_choice_is_the_least_memory_that_reaches_the_target(X, fall, monkeypatch):
+    """All recalls fall by one angle; the best row, measured by all of them."""
+
+    def among_more(recall):
+        return np.cos(min(np.arccos(np.sqrt(recall)) + fall, np.pi / 2)) ** 2
+
+    def fallen(encoder, task, n_vectors, generator):
+        (row,) = (row for row in rows if row.n_bits == encoder.n_bits)
+        asked.append(row)
+        recall = among_more(row.recall_reranked)
+        return Growth([1, 2, 4], [recall] * 3, n_vectors)
+
+    options = {**OPTIONS, "n_bits": [1, 2, 3, 5, 8, 16, 32, 64], "rerank": 9}
+    options |= {"target_recall": 0.5}
+    rows, asked = skhash.audit(X, **options).rows, []
+    monkeypatch.setattr("skhash.auditing.run.measure_growth", fallen)
+    result = skhash.audit(X, **options, n_vectors=10**6)
+    recalls = {row.n_bits: among_more(row.recall_reranked) for row in rows}
+    able = [n for n in recalls if recalls[n] >= 0.5] or [max(recalls, key=recalls.get)]
+    assert result.recommended.n_bits == min(able)
+    assert result.growth.expected == pytest.approx(recalls[min(able)])
+    assert len({row.n_bits for row in asked}) == len(asked) <= 3
+    is_reached = max(recalls.values()) >= 0.5
+    assert result.reason.startswith("the least memory" if is_reached else "the best")
+    assert ("among 1,000,000 vectors" in result.reason) == (len(asked) > 1)
+    assert result.choice.memory(10**6) == 10**6 * result.recommended.bytes_per_vector
