@@ -94,8 +94,8 @@ def _label(ax, result):
     sizes = [row.bytes_per_vector for row in result.rows]
     ax.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)  # limits for a single point too
     ax.set_ylim(0, 1.03)
-    kind, floats = "sparse " * settings["sparse"], settings["float_bytes_per_vector"]
-    ax.set_xlabel(f"bytes per vector in memory ({kind}float32: {floats:,})")
+    floats, kind = settings["float_bytes_per_vector"], settings["vector_type"]
+    ax.set_xlabel(f"bytes per vector in memory ({kind}: {floats:,})")
     ax.set_ylabel(f"recall of the {k} nearest" if k > 1 else "recall of the nearest")
     shape = f"{settings['n_database']:,} vectors of {settings['n_features']:,} numbers"
     metric = settings["metric"].replace("_", " ")

@@ -22,7 +22,8 @@ class Split:
 
     Those compared by cosine have unit length. ``query_rows`` and
     ``database_rows`` are their positions. ``labels`` are those of queries and database,
-    or None without any.
+    or None without any. A vector of `X` takes ``float_bytes``, as numbers of its
+    ``kind``.
     """
 
     queries: object
@@ -33,6 +34,7 @@ class Split:
     database_rows: np.ndarray
     n_rows: int
     float_bytes: int
+    kind: str
 
 
 def split_rows(X, y, metric, sample, n_queries, n_candidates, random_state) -> Split:
@@ -55,7 +57,7 @@ def split_rows(X, y, metric, sample, n_queries, n_candidates, random_state) -> S
     # In file order: a memory map is read from front to back.
     query_rows, database_rows = np.sort(order[:n_queries]), np.sort(order[n_queries:])
     queries, database = read_rows(X, query_rows), read_rows(X, database_rows)
-    float_bytes = _float_bytes(database)
+    size = _size_of(X, database)
     if metric == "cosine":
         queries, database = unit_rows(queries), unit_rows(database)
     labels = None if y is None else (y[query_rows], y[database_rows])
@@ -65,9 +67,8 @@ def split_rows(X, y, metric, sample, n_queries, n_candidates, random_state) -> S
     if database.shape[0] > MAX_TRAIN_ROWS:
         drawn = random_state.permutation(database.shape[0])[:MAX_TRAIN_ROWS]
         train = database[np.sort(drawn)]
-    return Split(
-        queries, database, train, labels, query_rows, database_rows, n_all, float_bytes
-    )
+    rows = query_rows, database_rows
+    return Split(queries, database, train, labels, *rows, n_all, *size)
 
 
 def read_rows(X, rows):
@@ -135,8 +136,11 @@ def _first_bad_row(X) -> int:
     return int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
 
 
-def _float_bytes(X) -> int:
-    """Return the bytes of a row as float32; if sparse, with an int32 index a value."""
+def _size_of(X, drawn) -> tuple[int, str]:
+    """Return the bytes of a vector of `X`, and its kind of numbers.
+
+    If it is sparse, these are float32 with an int32 index each, as in the `drawn` rows.
+    """
     if sparse.issparse(X):
-        return max(1, round(8 * X.nnz / X.shape[0]))
-    return 4 * X.shape[1]
+        return max(1, round(8 * drawn.nnz / drawn.shape[0])), "sparse float32"
+    return X.dtype.itemsize * X.shape[1], X.dtype.name

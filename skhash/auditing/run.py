@@ -194,6 +194,7 @@ def _settings(task, seed, n_vectors) -> dict:
         "n_features": data.database.shape[1],
         "sparse": sparse.issparse(data.database),
         "float_bytes_per_vector": data.float_bytes,
+        "vector_type": data.kind,
         "metric": task.metric,
         "n_neighbors": k,
         "rerank": task.n_candidates if task.n_candidates > k else None,

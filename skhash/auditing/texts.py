@@ -48,9 +48,8 @@ def how_measured(settings) -> str:
     return (
         f"Measured with {settings['n_queries']:,} vectors as queries among "
         f"{settings['n_database']:,} others, of {settings['float_bytes_per_vector']:,} "
-        f"bytes each as {'sparse ' * settings['sparse']}float32; metric: "
-        f"{settings['metric']}. {settings['date']}, {settings['processor']}, "
-        f"{settings['n_cores']} cores."
+        f"bytes each as {settings['vector_type']}; metric: {settings['metric']}. "
+        f"{settings['date']}, {settings['processor']}, {settings['n_cores']} cores."
     )
 
 

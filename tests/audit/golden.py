@@ -50,6 +50,7 @@ def make_result():
         "n_features": 64,
     }
     settings |= {"float_bytes_per_vector": 256, "sparse": False, "metric": "cosine"}
+    settings |= {"vector_type": "float32"}
     settings |= {"date": "2026-01-01", "processor": "a <processor>", "n_cores": 2}
     rows = [
         make_row("pca", 8, 0.7, depth=None, mean_average_precision=0.625),
@@ -73,6 +74,7 @@ def make_other():
     """Return one of sparse rows that misses its target, and was interrupted."""
     result = make_result()
     changed = {"n_neighbors": 1, "rerank": None, "target_recall": 1.0, "sparse": True}
+    changed |= {"vector_type": "sparse float32"}
     settings = result.settings | changed | {"metric": "euclidean"}
     settings |= {"n_rows": 10**6, "n_vectors": 10**6}
     rows = [make_row("itq", 9, 0.5), make_row("sign", 64, 0.99995, beside=2)]

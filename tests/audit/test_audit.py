@@ -18,6 +18,7 @@ from skhash.auditing import rows as rows_file
 from skhash.auditing import run as run_file
 from skhash.auditing.choices import ordered
 from skhash.auditing.measure import code_search
+from skhash.auditing.texts import how_measured
 from skhash.neural.neighbor import _encoder
 
 N, D = 160, 10
@@ -658,6 +659,15 @@ class TestResult:
         result, recall = self.recall(X, drawn, n_bits=[512], rerank=4)
         assert not result.is_reranked and "rerank" not in result.usage
         assert recall == pytest.approx(result.choice.recall, abs=0.03)
+
+    @each("dtype", ["f2", "f4", "f8", "u1"])
+    def test_vectors_are_counted_as_they_are_kept(self, X, dtype):
+        X = (10 * X).astype(dtype)
+        result = audit(X, n_bits=[8], methods=["itq"], rerank=20)
+        assert result.storage["vector"] == X[0].nbytes
+        assert f"{X[0].nbytes:,} bytes each as {X.dtype}" in how_measured(
+            result.settings
+        )
 
     def test_imports_are_from_the_top_level_where_they_can_be(self, X):
         for method, lines in {
