@@ -87,9 +87,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
           not copied into memory.
         - A path names your own file with exactly the rows of `X`: ``.npy``, or another
           format that `skhash.datasets.open_vectors` maps, except HDF5. The file is read
-          in place. `partial_fit` and `replace` read all of it into memory, because the
-          new vectors are not in it; to keep them on disk, append them to the file and
-          call `fit` again, with the fitted encoder in a `FrozenEstimator`.
+          in place. `partial_fit` and `replace` keep the new vectors in memory; to have
+          them on disk, call `fit` with a file of all vectors and the fitted encoder in
+          a `FrozenEstimator`.
     index : HammingNeighbors or AsymmetricNeighbors, default=None
         The index to search with. It is cloned, and holds packed codes whatever its
         parameter `packed` says.

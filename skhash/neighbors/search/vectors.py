@@ -61,7 +61,7 @@ class VectorScorer:
     def _score(self, queries, positions):
         vectors = self.vectors
         if isinstance(vectors, KeptFile):
-            vectors, positions = vectors.array, vectors.in_file(positions)
+            vectors, positions = vectors.at(positions)
         vectors = vectors[:]
         known = vectors.dtype.char not in "eg" and vectors.dtype.isnative
         if not (known and vectors.flags.c_contiguous and vectors.flags.aligned):

@@ -34,11 +34,13 @@ _planes = LateModule("skhash.neighbors.kernels.planes")
 # Columns, arrays of a decoder, of clusters, codes of three layouts, what planes need
 # beside them, and all.
 COLUMNS = ("y", "ids", "live", "vectors", "places")
+# Vectors that are not in the file which has the others.
+ADDED = "added"
 DECODER = ("codebook", "offset")
 CODEBOOKS = ("float64", 2), ("float32", 3), ("int16", 3), ("int8", 3)
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
 CODES, BESIDE = ("codes", "blocks", "planes"), ("counts", "order")
-ARRAYS = (*CODES, *BESIDE, *COLUMNS, *DECODER, "scales", *CLUSTERS)
+ARRAYS = (*CODES, *BESIDE, *COLUMNS, ADDED, *DECODER, "scales", *CLUSTERS)
 
 
 def write_store(store) -> tuple[dict, dict]:
@@ -57,7 +59,7 @@ def write_store(store) -> tuple[dict, dict]:
     values = {"n": store.n, "n_bytes": store.n_bytes}
     vectors = arrays.get("vectors")
     if isinstance(vectors, KeptFile):
-        arrays |= {"vectors": None, "places": vectors.places}
+        arrays |= {"vectors": None, "places": vectors.places, ADDED: vectors.added}
         values["vectors_file"] = {"path": vectors.path, "sum": vectors.sum}
     searcher = store.codes_key.get("searcher")
     clusters = (searcher or store.codes_key).clusters
@@ -89,7 +91,8 @@ def read_store(saved, values, n_features, verify):
         raise ValueError(f"This version does not know {unknown}; update skhash.")
     n_bits = _check_arrays(arrays, n, n_bytes, n_features)
     if file is not None:
-        file = KeptFile(file["path"], file["sum"], arrays.pop("places", None))
+        rows = (arrays.pop(name, None) for name in ("places", ADDED))
+        file = KeptFile(file["path"], file["sum"], *rows)
         arrays["vectors"] = file
     decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
@@ -163,6 +166,7 @@ def _is_of_its_kind(name, array):
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "places": dtype == np.int64 and ndim == 1,
+        ADDED: kind in "iuf" and ndim == 2,
         "order": dtype.kind == "i" and ndim == 1,
         "codebook": (str(dtype), ndim) in CODEBOOKS,
         "scales": dtype == np.float32 and ndim == 1,

@@ -104,3 +104,20 @@ def object_array(arrays):
     result = np.empty(len(arrays), dtype=object)
     result[:] = arrays
     return result
+
+
+def with_rows(room, n, rows):
+    """Return an array whose first rows are ``room[:n]`` and then `rows`.
+
+    It is `room` itself if `rows` fit in, and else a larger one, by half at least, so
+    that many small additions copy each row a bounded number of times. ``room[:n]`` is
+    never written.
+    """
+    needed = n + len(rows)
+    dtype = np.result_type(room, rows)
+    if needed > len(room) or dtype != room.dtype:
+        larger = np.zeros((max(needed, n + n // 2), *room.shape[1:]), dtype=dtype)
+        larger[:n] = room[:n]
+        room = larger
+    room[n:needed] = rows
+    return room

@@ -10,6 +10,7 @@ from skhash.neighbors.store.blocks import Blocks
 from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
+from skhash.neighbors.store.rows import with_rows
 from skhash.numerics._levels import has_same_bytes, keys_to_levels
 
 
@@ -184,12 +185,18 @@ class Store:
         removed_any = self["live"] is not None
         columns["live"] = np.ones(len(packed), dtype=bool) if removed_any else None
         rooms = {
-            name: None if rows is None else _with_rows(self._rooms[name], self.n, rows)
+            name: None if rows is None else self._with_rows(name, rows)
             for name, rows in columns.items()
         }
         if self.has("blocks"):
             rooms["blocks"] = self._rooms["blocks"].extended(self.n, packed, levels)
         return self._with(rooms, n, lookup)
+
+    def _with_rows(self, name, rows):
+        room = self._rooms[name]
+        if isinstance(room, KeptFile):
+            return room.extended(rows)
+        return with_rows(room, self.n, rows)
 
     def with_levels(self, keys):
         """Return a store whose levels reach these keys too, and the levels of these."""
@@ -308,20 +315,3 @@ class Store:
 
     def __setstate__(self, state):
         self.__init__(**state)
-
-
-def _with_rows(room, n, rows):
-    """Return an array whose first rows are ``room[:n]`` and then `rows`.
-
-    It is `room` itself if `rows` fit in, and else a larger one, by half at least, so
-    that many small additions copy each row a bounded number of times. ``room[:n]`` is
-    never written.
-    """
-    needed = n + len(rows)
-    dtype = np.result_type(room, rows)
-    if needed > len(room) or dtype != room.dtype:
-        larger = np.zeros((max(needed, n + n // 2), *room.shape[1:]), dtype=dtype)
-        larger[:n] = room[:n]
-        room = larger
-    room[n:needed] = rows
-    return room

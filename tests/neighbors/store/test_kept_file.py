@@ -97,6 +97,64 @@ def test_a_compacted_index_reads_the_file_where_it_lies(file, tmp_path, mmap):
             HashedNeighbors.load(tmp_path / "index", mmap=mmap, verify=verify)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f2", ">f8", "u1"])
+@pytest.mark.parametrize("seed", range(6))
+def test_added_vectors_are_in_memory_and_the_others_in_the_file(tmp_path, dtype, seed):
+    """Whatever is done to it, it answers as an index that has a copy of all."""
+    random = np.random.default_rng(seed)
+    rows = (40 * random.random((300, 64))).astype(dtype)
+    np.save(tmp_path / "vectors.npy", rows)
+    encoder = FrozenEstimator(RandomHyperplaneHash(21, random_state=0).fit(rows))
+    params = {"rerank": 50, "n_neighbors": 7}
+    search = HashedNeighbors(encoder, vectors=tmp_path / "vectors.npy", **params)
+    by_copy = HashedNeighbors(encoder, vectors=True, **params)
+    searches, n = [search.fit(rows, ids=range(300)), by_copy], 300
+    by_copy.fit(rows, ids=range(300))
+    queries = 40 * random.random((9, 64))
+    for step in random.permutation(["add", "remove", "compact", "replace", "save"] * 2):
+        added = 40 * random.random((random.integers(1, 40), 64)).astype("f4")
+        live = by_copy.index_.ids_[by_copy.index_.live_]
+        some = random.choice(live, 20, replace=False)
+        for place, search in enumerate(searches):
+            if step == "add":
+                search.partial_fit(added, ids=range(n, n + len(added)))
+            elif step == "replace":
+                search.replace(added[:20], ids=some[: len(added)])
+            elif step == "remove":
+                search.remove(some)
+            elif step == "compact":
+                search.compact()
+            else:
+                search.save(tmp_path / f"{place}")
+                searches[place] = HashedNeighbors.load(tmp_path / f"{place}")
+        n += len(added)
+        search, by_copy = searches
+        for options in ({}, {"return_ids": True}):
+            found = search.kneighbors(queries, **options)
+            np.testing.assert_array_equal(found, by_copy.kneighbors(queries, **options))
+        assert isinstance(search.index_._store["vectors"].array.base, np.memmap)
+    np.testing.assert_array_equal(
+        search.compact().kneighbors(), by_copy.compact().kneighbors()
+    )
+    sizes = [len(pickle.dumps(search)) for search in searches]
+    assert sizes[1] - sizes[0] > 100 * rows[0].nbytes
+
+
+def test_copies_of_a_search_grow_each_on_its_own(file):
+    search = by_vectors(file).fit(X)
+    search.partial_fit(X[:100] + 1).partial_fit(X[:1] + 2)  # with room for more
+    others = [copy.copy(search) for _ in range(2)]
+    for other in others:
+        other.index_ = copy.copy(search.index_)
+    for sign, other in zip((1, -1), others, strict=True):
+        other.partial_fit(sign * QUERIES)
+    for sign, other in zip((1, -1), others, strict=True):
+        distances, positions = other.kneighbors(sign * QUERIES, 1)
+        np.testing.assert_array_equal(positions[:, 0], 501 + np.arange(30))
+        assert not distances.any()
+    assert (search.kneighbors(QUERIES, 1)[0] > 0).all()
+
+
 AXES = np.linalg.qr(np.random.default_rng(2).normal(size=(64, 64)))[0]
 STEPS = None, FunctionTransformer(np.dot, kw_args={"b": AXES})
 
