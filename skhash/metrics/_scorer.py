@@ -195,7 +195,12 @@ class NeighborRecallScorer(_Scorer):
         if parts.search is not None:
             rows = parts.searched(X)
             options = {"exclude_self": True, "return_distance": False}
-            n_found = min(self._n_retrieved, parts.search.rerank or np.inf)
+            n_found, rerank = self._n_retrieved, parts.search.rerank or np.inf
+            if n_found > rerank:  # recalls of other lengths would not compare
+                raise ValueError(
+                    f"n_retrieved={n_found} is more than a search with {rerank=} finds; "
+                    f"to score its first answers, pass n_retrieved={self._n_neighbors}."
+                )
             found = parts.search._over(rows).kneighbors(rows, n_found, **options)
             return search_recall_score(found, truth)
         codes = packed_codes(parts, X)
@@ -305,8 +310,8 @@ def make_neighbor_recall_scorer(
     n_neighbors : int, default=10
         Number K of true neighbours.
     n_retrieved : int, default=100
-        Number N of codes, or `rerank` for a search where that is smaller. The fold must
-        have more rows.
+        Number N of codes, at most the `rerank` of a search. The fold must have more
+        rows.
     metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
         Metric of the true neighbours.
 
