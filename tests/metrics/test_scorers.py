@@ -398,9 +398,7 @@ def test_a_search_that_compares_vectors_is_scored_by_them(digits):
     assert retrieval_scorer(search, X[150:], y[150:]) == expected
     assert make_neighbor_recall_scorer(10, 199)(search, X) == 1
     assert make_neighbor_recall_scorer(10, 10)(search, X) == 1
-    with pytest.raises(
-        ValueError, match="n_retrieved=200 .*rerank=199 .*_retrieved=10"
-    ):
+    with pytest.raises(ValueError, match="n_retrieved=200 .*rerank=199 "):
         make_neighbor_recall_scorer(10, 200)(search, X)
     by_codes = HashedNeighbors(Signs(4)).fit(X[:150], y[:150])
     assert retrieval_scorer(by_codes, X[150:], y[150:]) < expected - 0.1
