@@ -198,7 +198,7 @@ class NeighborRecallScorer(_Scorer):
             n_found, rerank = self._n_retrieved, parts.search.rerank or np.inf
             if n_found > rerank:  # recalls of other lengths would not compare
                 raise ValueError(
-                    f"n_retrieved={n_found} is more than a search with {rerank=} finds; "
+                    f"n_retrieved={n_found} is more than a search of {rerank=} finds; "
                     f"to score its first answers, pass n_retrieved={self._n_neighbors}."
                 )
             found = parts.search._over(rows).kneighbors(rows, n_found, **options)
