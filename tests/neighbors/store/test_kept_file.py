@@ -126,7 +126,8 @@ def test_added_vectors_are_in_memory_and_the_others_in_the_file(tmp_path, dtype,
                 search.compact()
             else:
                 search.save(tmp_path / f"{place}")
-                searches[place] = HashedNeighbors.load(tmp_path / f"{place}")
+                mmap = bool(seed % 2)
+                searches[place] = HashedNeighbors.load(tmp_path / f"{place}", mmap=mmap)
         n += len(added)
         search, by_copy = searches
         for options in ({}, {"return_ids": True}):
