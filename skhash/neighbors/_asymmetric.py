@@ -92,8 +92,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     The index stores a number with each code, unless the metric is the inner product and
     vectors are not of unit length; see the notes of `asymmetric_scores`. The number
     takes one byte if the fit of the decoder found that this costs no recall, otherwise
-    two to four, and one byte more while some code decodes to a much longer or shorter
-    vector than the others. On processors that can look up bytes in registers (AVX-512
+    two to four. While some code decodes to a much longer or shorter vector than the
+    others, it may take one more, but never more than four. On processors that can look up bytes in registers (AVX-512
     VBMI, AVX2 and NEON), a search first adds up 8-bit bounds for 16 to 64 codes at a
     time, then scores only the codes within the bounds.
 

@@ -344,8 +344,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             Distances to the decoded codes or, with `rerank`, to the original vectors:
             Euclidean distances, 1 minus the cosine, or minus the inner product. To
             squared Euclidean distances to decoded codes, a quarter of the squared error
-            of the code is added. For bits without `rerank`, Hamming distances. Only if
-            `return_distance` is True.
+            of the code is added, unless all vectors have unit length. For bits without
+            `rerank`, Hamming distances. Only if `return_distance` is True.
         indices : ndarray of shape (n_queries, n_neighbors), int64
             Positions of the neighbours, ordered by (distance, position). With
             `return_ids`, their ids.
