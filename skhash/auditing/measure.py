@@ -33,7 +33,8 @@ class AuditRow:
     least of k, 3 k, 10 k and 30 k that suffices for k neighbours, or None.
 
     The search holds ``bytes_per_vector`` in memory: the ``code_bytes`` and, for most
-    searches by uncompressed queries, a byte or more stored with the code. ``codebook_bytes`` is the one-off cost of the decoder.
+    searches by uncompressed queries, a byte or more stored with the code.
+    ``codebook_bytes`` is the one-off cost of the decoder.
 
     Times are wall-clock times on this machine. ``fit_seconds`` is None for codes that
     were truncated from longer ones; the row of the longest has the time of the fit.

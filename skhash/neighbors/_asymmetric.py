@@ -93,9 +93,9 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
     vectors are not of unit length; see the notes of `asymmetric_scores`. The number
     takes one byte if the fit of the decoder found that this costs no recall, otherwise
     two to four. While some code decodes to a much longer or shorter vector than the
-    others, it may take one more, but never more than four. On processors that can look up bytes in registers (AVX-512
-    VBMI, AVX2 and NEON), a search first adds up 8-bit bounds for 16 to 64 codes at a
-    time, then scores only the codes within the bounds.
+    others, it may take one more, but never more than four. On processors that can look
+    up bytes in registers (AVX-512 VBMI, AVX2 and NEON), a search first adds up 8-bit
+    bounds for 16 to 64 codes at a time, then scores only the codes within the bounds.
 
     On such processors, use a `search_fraction` below 1 for millions of codes from
     `skhash.AdditiveQuantizer`, whose first byte is the most informative. The search

@@ -133,7 +133,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
     See Also
     --------
-    DualHashEncoder : The same with the loss of DualHash and batches that grow with X.
+    DualHashEncoder : The same with the loss of DualHash, and batches that grow with X.
     NeighborHash : Codes learned from neighbours, optionally with labels.
     HammingNeighbors : Exact search of the codes.
 
