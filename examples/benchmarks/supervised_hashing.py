@@ -595,7 +595,8 @@ def main(arguments=None):
     cells = content["cells"]
     fits = [it for it in cells if "tuning" not in it and not it.startswith("weights")]
     about = {"seeds": sorted({int(name.rsplit(" / ", 1)[1]) for name in fits})}
-    about["data"] = "Fashion-MNIST: 10 000 training images, 5000 queries; digits"
+    about["data"] = "Fashion-MNIST: 10 000 training images, 5000 queries"
+    about["data"] += "; digits" * any(name.startswith("digits") for name in cells)
     tools.print_and_save(tables_of(cells), content, options.results, **about)
     if options.picture:
         draw(cells, options.picture)
