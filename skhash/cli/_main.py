@@ -206,7 +206,7 @@ def _add_encode(commands):
         "encode",
         help="encode a file of vectors with a saved encoder",
         description="Encode a file of any size, in chunks, into a .npy file of uint8 "
-        "with one column per bit, or with --packed one column per eight bits.",
+        "with one column per bit or, with --packed and for bytes, one per eight bits.",
     )
     add, packed = parser.add_argument, "pack eight bits into a byte"
     where = f"where to encode: {DEVICES} (default: as saved with the encoder)"
