@@ -87,9 +87,9 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         estimator of `skhash.gradients`, as an instance or by name.
     distance_weight, reconstruction_weight : float, default=0.02 and 0.2
         Weights :math:`\delta` and :math:`\rho` in the notes. They matter more for long
-        codes. With n > 10,000 rows the first is multiplied by ``10,000 / n``; with n >
-        60,000 rows the second is multiplied by ``sqrt(n / 60,000)``. Both are 0 with
-        labels, with a given `graph`, and for inner products.
+        codes. If `X` has more than 10,000 rows, the first is multiplied by ``10,000 /
+        n_X``; if it has more than 60,000, the second is multiplied by ``sqrt(n_X /
+        60,000)``. Both are 0 with labels, with a given `graph`, and for inner products.
     graph : {"projected", "exact"} or sparse matrix, default="projected"
         Source of the neighbours.
 
@@ -197,10 +197,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
     - The cross-entropy between agreement q and nearness p. q and p sum to 1 over the
       partners of a row, q' and p' over the rows of a partner. d is the distance, and
       :math:`n_X` the number of rows of `X`: the more rows there are, the nearer are
-      those that a search should find. With labels, with a given `graph` and for inner
-      products, p is instead equal for all known partners. This term is stochastic
-      neighbour embedding (Hinton and Roweis, 2002) within a batch. A row and its
-      partner are a pair with ``y_ij = 1`` of Dai et al. (2017, section E.2).
+      those that a search should find. The sum over i is over the n rows of a batch, and
+      the mean and the minimum of d_i^2 are over its partners. With labels, with a given
+      `graph` and for inner products, p is instead equal for all known partners. This
+      term is stochastic neighbour embedding (Hinton and Roweis, 2002) within a batch. A
+      row and its partner are a similar pair of `SGHEncoder`.
     - A penalty that is small if agreement follows distance. r_m is the correlation of
       agreement and distance over the pairs of a batch; a pair at distance d has the
       weight ``exp(-3 d^2 / mean d^2)``.

@@ -29,10 +29,11 @@ STRANGERS = 30
 class LatentScale(BaseEstimator):
     """Latent scale z of each bit of each row (section E.1 of the SGH supplement).
 
-    With it, x is Gaussian around ``alpha + (h o z) U``. z has the prior ``N(1,
-    std^2)``, which the paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m
-    linear in x and the optimal v. Codes are decoded at the prior mean of the scales, 1,
-    unless you pass scales to `SGHEncoder.inverse_transform`.
+    With it, x is Gaussian around ``alpha + (h * z) U``, with the symbols of
+    `SGHEncoder` and an elementwise product. z has the prior ``N(1, std^2)``, which the
+    paper leaves out, and the posterior ``q(z|x) = N(m, v)`` with m linear in x and the
+    optimal v. Codes are decoded at the prior mean of the scales, 1, unless you pass
+    scales to `SGHEncoder.inverse_transform`.
 
     Parameters
     ----------
