@@ -504,7 +504,8 @@ class SBNClassifier(
         The last result is kept until a fit replaces the weights.
         """
         device = inference_device(self.device)
-        kept, key = KEPT.get(self), (n_members, str(device), self.noise)
+        key = n_members, str(device), self.noise, self.predict_seed_
+        kept = KEPT.get(self)
         if kept is None or kept[0] is not self.weights_ or kept[1] != key:
             ensemble = self._new_ensemble(n_members, device)
             kept = KEPT[self] = self.weights_, key, ensemble

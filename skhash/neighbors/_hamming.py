@@ -291,16 +291,18 @@ class HammingNeighbors(CodesMixin, BaseIndex):
     sklearn.neighbors.NearestNeighbors : Exact search on vectors, with many metrics.
     sklearn.neighbors.KNeighborsTransformer : The same `transform`, for real vectors.
 
-    Notes ----- With "auto", a search is meant to take about as long as comparing all
-    pairs at most. With "pruned" it may take longer, where clusters can skip little, as
-    among random codes. Its memory is the codes, the answer, and at most tens of
-    megabytes per thread. The tables of "multi_index" need up to 8 bytes per code and
-    part: a code of 64 bits has 4 parts, or 3 if there are at least 2^22 codes. "pruned"
-    holds a second copy of the codes and 4 to 6 more bytes per code. When the codes
-    change, tables and clusters are rebuilt when they are next needed. "auto" builds
-    neither if it would take more than half of the free memory. Clusters are saved with
-    the index, at the same size. The first search after installation compiles the
-    kernels, which takes some seconds, and caches them on disk.
+    Notes
+    -----
+    With "auto", a search is meant to take about as long as comparing all pairs at most.
+    With "pruned" it may take longer, where clusters can skip little, as among random
+    codes. Its memory is the codes, the answer, and at most tens of megabytes per
+    thread. The tables of "multi_index" need up to 8 bytes per code and part: a code of
+    64 bits has 4 parts, or 3 if there are at least 2^22 codes. "pruned" holds a second
+    copy of the codes and 4 to 6 more bytes per code. When the codes change, tables and
+    clusters are rebuilt when they are next needed. "auto" builds neither if it would
+    take more than half of the free memory. Clusters are saved with the index, at the
+    same size. The first search after installation compiles the kernels, which takes
+    some seconds, and caches them on disk.
 
     Searches order ties by position, so that answers are reproducible. The metrics of
     `skhash.metrics` take the expectation over the order of ties instead.

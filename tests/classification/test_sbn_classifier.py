@@ -555,6 +555,7 @@ def test_the_network_is_kept_until_a_fit_or_a_parameter_changes_it(monkeypatch):
     changes = [
         lambda: None,
         lambda: model.set_params(n_predict_samples=3),
+        lambda: setattr(model, "predict_seed_", model.predict_seed_ + 1),
         lambda: model.partial_fit(X, y),
     ]
     for n_made, change in enumerate(changes, start=1):
