@@ -26,7 +26,6 @@ The *limit* of a single query that is compared with all codes is the time in whi
 thread reads them once, measured by the sum of the words.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -37,13 +36,13 @@ from statistics import median
 
 import numpy as np
 from scale import measured
-from tools import Table, WordCodes, add_output, columns, save, seconds_of
+from tools import Table, WordCodes, columns, options, save, seconds_of
 
 from skhash import HammingNeighbors
 from skhash.neighbors import merge_neighbors
 
 PART, N_BITS = 50_000_000, 64
-STEPS = ["make", "build", "search", "build_parts", "search_parts", "shards"]
+BATCHES = 100, 1000
 COLUMNS = columns("codes :, | way | step | seconds :.3g | MB :,.0f | bytes a code :.2f")
 
 
@@ -104,22 +103,22 @@ def build_parts(folder, n_codes):
         note(folder, f"part {part} indexed", time.perf_counter() - start)
 
 
-def search(folder, n_codes, batches):
+def search(folder, n_codes):
     """Open the index by memory map and search it."""
     path = folder / f"index-{n_codes}"
-    measure([path], n_codes, np.load(folder / "queries.npy"), batches, {})
+    measure([path], n_codes, {})
 
 
-def search_parts(folder, n_codes, batches):
+def search_parts(folder, n_codes):
     """Open the parts by memory map and search one after the other."""
     paths = [folder / f"clusters-{part:03}" for part in range(n_codes // PART)]
-    options = {"algorithm": "pruned"}
-    measure(paths, n_codes, np.load(folder / "queries.npy"), batches, options)
+    measure(paths, n_codes, {"algorithm": "pruned"})
 
 
-def measure(paths, n_codes, queries, batches, options):
+def measure(paths, n_codes, params):
     """Note how long searches of the indexes take, one after the other."""
     folder = paths[0].parent
+    queries = np.load(folder / "queries.npy")
     files = [file for path in paths for file in path.iterdir()]
     size = sum(file.stat().st_size for file in files)
     start = time.perf_counter()
@@ -127,17 +126,13 @@ def measure(paths, n_codes, queries, batches, options):
     opened = time.perf_counter() - start
     note(folder, "opened", opened, **{"bytes a code": size / n_codes})
     for index in indexes:
-        index.set_params(**options)
+        index.set_params(**params)
     starts = range(0, n_codes, n_codes // len(indexes))
 
     def nearest(some):
         found = [index.kneighbors(some, 10) for index in indexes]
-        return merge_neighbors(
-            [
-                (away, at + start)
-                for (away, at), start in zip(found, starts, strict=True)
-            ]
-        )
+        pairs = zip(found, starts, strict=True)
+        return merge_neighbors([(away, at + start) for (away, at), start in pairs])
 
     def within(some):
         for index in indexes:
@@ -147,7 +142,7 @@ def measure(paths, n_codes, queries, batches, options):
         note(folder, f"first query, {name}", seconds(ask, queries[:1]))
         single = [seconds(ask, queries[i : i + 1]) for i in range(1, 20)]
         note(folder, f"one query, {name}", median(single))
-        for n_queries in batches:
+        for n_queries in BATCHES:
             spent = seconds(ask, queries[:n_queries])
             note(folder, f"{n_queries} queries, {name}", spent)
     words = [index.packed_codes_.ravel().view(np.uint64) for index in indexes]
@@ -189,31 +184,25 @@ def seconds(function, *arguments):
     return seconds_of(function, *arguments)[0]
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main():
+    parser = options(__doc__, codes=1e8, data_home=None)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--codes", type=lambda text: int(float(text)), default=10**8)
-    parser.add_argument("--batches", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--only", choices=STEPS, nargs="+", default=STEPS)
-    parser.add_argument("--data-home")
-    add_output(parser)
-    arguments = parser.parse_args(arguments)
-    folder, n_codes = arguments.folder, arguments.codes
+    arguments = parser.parse_args()
+    folder, n_codes = arguments.folder, int(arguments.codes)
     folder.mkdir(parents=True, exist_ok=True)
     n_parts = -(-n_codes // PART)
     parts = f"{n_codes // PART} parts"
     steps = {
         "make": ("codes made", make_parts, [n_parts, arguments.data_home]),
         "build": ("whole", build, [n_codes]),
-        "search": ("whole", search, [n_codes, arguments.batches]),
+        "search": ("whole", search, [n_codes]),
         "build_parts": (parts, build_parts, [n_codes]),
-        "search_parts": (parts, search_parts, [n_codes, arguments.batches]),
-        "shards": ("2 Dask workers", shards, [n_codes, arguments.batches[-1]]),
+        "search_parts": (parts, search_parts, [n_codes]),
+        "shards": ("2 Dask workers", shards, [n_codes, BATCHES[-1]]),
     }
     noted(folder)
     table = Table(COLUMNS).printed()
-    for name in arguments.only:
-        way, step, given = steps[name]
+    for name, (way, step, given) in steps.items():
         spent, most = measured(step, folder, *given)
         whole = {"step": f"all of {name}", "seconds": spent, "MB": most / 1e6}
         for row in [*noted(folder), whole]:

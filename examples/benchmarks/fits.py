@@ -9,14 +9,13 @@ not given; codes of 64 bits, and defaults. A decoder is fitted to codes of ITQ.
 fit compiles. Seconds are those of the processor: other work beside it counts little.
 """
 
-import argparse
 import time
 
 import numpy as np
 import torch
 from joblib import parallel_config
 from sklearn.base import clone
-from tools import LOADERS, Table, add_output, save
+from tools import LOADERS, Table, options, save
 
 from skhash import (
     AdditiveQuantizer,
@@ -35,6 +34,7 @@ from skhash.quantization import LinearDecoder
 
 N_BITS, WARM_ROWS = 64, 300
 QUANTIZER = AdditiveQuantizer(N_BITS // 8)
+OTHERS = [name for name in linear.__all__ if name not in ("ITQHash", "PCAHash")]
 METHODS = {
     "ITQHash": ITQHash(),
     "PCAHash": PCAHash(),
@@ -45,11 +45,7 @@ METHODS = {
     "StochasticAutoencoderHash": StochasticAutoencoderHash(decoder="gaussian"),
     "SupervisedHash": SupervisedHash(),
     "DualHashEncoder": DualHashEncoder(),
-    **{
-        name: getattr(linear, name)()
-        for name in linear.__all__
-        if name not in ("ITQHash", "PCAHash")
-    },
+    **{name: getattr(linear, name)() for name in OTHERS},
     "AdditiveQuantizer": QUANTIZER,
     "LinearDecoder": LinearDecoder(),
     "HashedNeighbors(8), README": HashedNeighbors(
@@ -73,14 +69,10 @@ def seconds_of_fit(method, X, y):
     return time.process_time() - start
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, nargs="+", default=[2500, 10_000])
-    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
-    parser.add_argument("--data", default="minilm", choices=LOADERS)
-    parser.add_argument("--data-home")
-    add_output(parser)
-    settings = parser.parse_args(arguments)
+def main():
+    data = {"data": "minilm", "data_home": None}
+    parser = options(__doc__, rows=[2500, 10_000], methods=METHODS, **data)
+    settings = parser.parse_args()
     data = LOADERS[settings.data](data_home=settings.data_home)
     order = np.random.default_rng(0).permutation(len(data.train))
     X, y = data.train[order].astype("float32"), data.train_labels[order]

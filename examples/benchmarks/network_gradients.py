@@ -12,10 +12,8 @@ By chance alone the first falls to the second divided by the root of the number 
 draws.
 """
 
-import argparse
-
 import torch
-from tools import Table, add_output, save
+from tools import Table, options, save
 
 from skhash.gradients import PSA, GumbelSoftmax, resolve_network_gradient
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
@@ -89,13 +87,8 @@ def measure(network, gradient, X, generator, batches, batch_size):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--widths", type=int, nargs="+", default=[3, 3, 3])
-    parser.add_argument("--networks", type=int, default=10)
-    parser.add_argument("--batches", type=int, default=100)
-    parser.add_argument("--batch-size", type=int, default=1000)
-    add_output(parser)
-    arguments = parser.parse_args()
+    sizes = {"networks": 10, "batches": 100, "batch_size": 1000}
+    arguments = options(__doc__, widths=[3, 3, 3], **sizes).parse_args()
     torch.set_num_threads(1)
     sizes = arguments.batches, arguments.batch_size
     layers = [*(f"layer {k + 1}" for k in range(len(arguments.widths))), "head"]

@@ -6,6 +6,7 @@ measures in a JSON file that grows; an interrupted run loses nothing: started ag
 the same file, it resumes.
 """
 
+import argparse
 import datetime
 import itertools
 import json
@@ -33,7 +34,7 @@ from data import (  # noqa: E402, F401
     load_glove,
     load_passages,
     load_sift,
-    read_cifar_binary,  # noqa: E402, F401
+    read_cifar_binary,
 )
 
 # Tables
@@ -156,6 +157,28 @@ SETTINGS = (
 )
 
 
+def options(doc, grows=False, **defaults):
+    """Return a parser of the options of a benchmark, by their defaults.
+
+    A list stands for several words of the type of its first, and a dictionary for some
+    of its names, all by default; False is a switch, and None a word. `grows` is for
+    those with `add_files`; others have `add_output`.
+    """
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=doc, formatter_class=form)
+    for name, default in defaults.items():
+        known = default if isinstance(default, dict) else None
+        first, *_ = default if isinstance(default, list | dict) else [default]
+        kind = {"type": str if first is None else type(first), "choices": known}
+        if isinstance(default, list | dict):
+            kind["nargs"], default = "+", list(default)
+        elif default is False:
+            kind = {"action": "store_true"}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **kind)
+    (add_files if grows else add_output)(parser)
+    return parser
+
+
 def add_output(parser):
     """Give a benchmark the option of a file of its results."""
     what = "a file of the results for the documentation, docs/results/NAME.md"
@@ -210,6 +233,22 @@ class Results:
             beside = self.path.with_suffix(".new")
             beside.write_text(json.dumps(self.content, indent=1), encoding="utf-8")
             os.replace(beside, self.path)
+
+
+def content_of(arguments, sets, run):
+    """Return the measurements of `--show`, or of data sets that are there.
+
+    run : callable (name, arguments, results), which measures one set
+    """
+    if arguments.show:
+        return merged(arguments.show)
+    results = Results(arguments.output)
+    for name in sets:
+        try:
+            run(name, arguments, results)
+        except FileNotFoundError as error:
+            print(f"{name} is left out. {error}", file=sys.stderr)
+    return results.content
 
 
 def merged(paths):
@@ -369,22 +408,15 @@ def tfidf_axes(texts, other_texts, **words):
 
     words = TfidfVectorizer(stop_words="english", sublinear_tf=True, **words)
     axes = make_pipeline(words, TruncatedSVD(256, random_state=0), Normalizer())
-    return np.float32(axes.fit_transform(texts)), np.float32(
-        axes.transform(other_texts)
-    )
+    rows = axes.fit_transform(texts), axes.transform(other_texts)
+    return tuple(map(np.float32, rows))
 
 
 def load_tfidf(data_home=None):
     """Load 20 Newsgroups as 256 components of tf-idf, rows of unit length."""
     texts = load_20newsgroups("texts", data_home=data_home)
     database, query = tfidf_axes(texts.database, texts.query, max_features=10_000)
-    return RetrievalData(
-        name="20newsgroups-tfidf",
-        metric="cosine",
-        train=database,
-        database=database,
-        query=query,
-    )
+    return RetrievalData("20newsgroups-tfidf", "cosine", database, database, query)
 
 
 LOADERS = {
