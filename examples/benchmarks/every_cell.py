@@ -1,6 +1,6 @@
 """Recall of the encoders of real vectors in every cell, beside `NeighborHash`.
 
-    python examples/benchmarks/every_cell.py --own --output cells.json
+    python examples/benchmarks/every_cell.py --output cells.json
     python examples/benchmarks/every_cell.py --ablation --output validation.json
     python examples/benchmarks/every_cell.py --show cells.json --picture cells.svg \\
         --results docs/results/every_cell.md
@@ -9,10 +9,9 @@ A cell is a data set, a length and a recall: K@N is the share of the K exact nea
 neighbours among the first N by Hamming distance, in expectation over the order of ties.
 All rows of the database are given to ``fit``, and nothing has seen the queries. Every
 encoder has its defaults, and makes the lengths that it can. `NeighborHash` is fitted
-once a seed, at the longest length with the others nested, and cut; with ``--own`` also
-once a length. ``--ablation`` measures it with one parameter changed at a time, with
-queries that are cut from the database, the same ones each time: these are the rows to
-choose anything on.
+once a seed, at the longest length with the others nested, and cut. ``--ablation``
+measures it with one parameter changed at a time, with queries that are cut from the
+database, the same ones each time: these are the rows to choose anything on.
 
 Seconds of a fit are those of the clock, all being imported and compiled before. The
 last line of a data set adds up ITQ's, where it makes all lengths, beside the one fit of
@@ -21,8 +20,6 @@ a nested `NeighborHash`.
 After a change to the library start a new file.
 """
 
-import argparse
-import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -120,7 +117,7 @@ class Fits:
         self.warm, self.kept = set(), {}
 
     def get(self, method, n_bits, seed):
-        if VARIANTS.get(method, {"nested": False}).get("nested") is False:
+        if method not in VARIANTS or "nested" in VARIANTS[method]:
             return self.fit(method, n_bits, seed)
         if (method, seed) not in self.kept:  # the last one only: these are large
             self.kept = {(method, seed): self.fit(method, self.lengths[-1], seed)}
@@ -138,21 +135,18 @@ class Fits:
         return encoder, seconds
 
     def make(self, method, n_bits, seed):
-        if method in OTHERS:
-            return OTHERS[method](n_bits, random_state=seed)
-        options = {"nested": self.lengths, **VARIANTS[method]}
-        return NeighborHash(n_bits, random_state=seed, **options)
+        options = {}
+        if method in VARIANTS:
+            options = {"nested": self.lengths, **VARIANTS[method]}
+        return OTHERS.get(method, NeighborHash)(n_bits, random_state=seed, **options)
 
 
 def recalls(encoder, task):
     """Return the recalls by their names."""
     codes = [encoder.transform_packed(rows) for rows in (task.queries, task.rows)]
+    recall = partial(neighbor_recall_score, *codes, packed=True)
     return {
-        f"{k}@{cut}": float(
-            neighbor_recall_score(
-                *codes, task.truth[:, :k], n_retrieved=cut, packed=True
-            )
-        )
+        f"{k}@{cut}": float(recall(task.truth[:, :k], n_retrieved=cut))
         for k, cut in MEASURES
     }
 
@@ -166,8 +160,9 @@ def measure(task, fits, method, n_bits, seed):
 
 def run(name, arguments, results):
     """Measure all methods at all lengths on one data set."""
+    check_lengths(results, arguments.bits)
     task, part = load(name, arguments.data_home), "test"
-    methods = [*arguments.methods, *([variant(OWN)] if arguments.own else [])]
+    methods = arguments.methods
     if arguments.ablation is not None:
         task, part = task.validation(), "validation"
         methods = [OURS, *map(variant, arguments.ablation or CHANGES)]
@@ -280,23 +275,19 @@ def tables_of(content):
         found = Found(content, part)
         if cells := duels(found):
             tables["Cells"] = count_table(cells)
-            behind = [cell for cell in cells if cell.verdict == "behind"]
             for data in found.data:
                 own = [cell.cells() for cell in cells if cell.data == data]
                 tables[tools.TITLES[data]] = tools.Table(DUELS, own)
+            behind = [cell for cell in cells if cell.verdict == "behind"]
             rows = [[cell.data, *cell.cells()] for cell in behind]
-            tables["The cells where it is behind"] = tools.Table(
-                f"data | {DUELS}", rows
-            )
+            behind = tools.Table(f"data | {DUELS}", rows)
+            tables["The cells where it is behind"] = behind
         if found.changes:
-            what = "how it differs with a change"
-            if part == "test":
-                what = "how much more a separate fit has"
-            tables[f"Recall, and {what}"] = change_table(found)
+            tables["Recall, and how it differs with a change"] = change_table(found)
         if found.cells:
             tables["Seconds of a fit"] = seconds_table(found)
     rows = [list(item) for item in content["left_out"].items()]
-    tables["Left out"] = tools.Table({"left out": "", "because": ""}, rows)
+    tables["Left out"] = tools.Table("left out | because", rows)
     return tables
 
 
@@ -334,10 +325,9 @@ def seconds_table(found):
             [found.seconds(data, n_bits, method) for n_bits in lengths]
             for method in ("ITQ", variant(OWN), OURS)
         )
-        rows = [*zip(lengths, itq, own, strict=True)]
-        total = "all (ITQ: sum of the fits)"
-        rows.append((total, sum(itq) if all(itq) else None, nested[-1]))
-        for bits, theirs, ours in rows:
+        names = [*lengths, "all (ITQ: sum of the fits)"]
+        itq, own = [*itq, sum(itq) if all(itq) else None], [*own, nested[-1]]
+        for bits, theirs, ours in zip(names, itq, own, strict=True):
             ratio = ours / theirs if ours and theirs else None
             table.rows.append([data, bits, theirs, ours, ratio])
     return table
@@ -351,51 +341,31 @@ def draw(content, path):
     titles = [tools.TITLES[data] for data in found.data]
     figure, axes = tools.panels(titles, size=(3.6, 3.6), sharey=True)
     for ax, data in zip(axes, found.data, strict=True):
+        lengths = found.lengths(data)
         for name in names:
-            runs = {
-                n: found.recalls(data, n, name, "10@100") for n in found.lengths(data)
-            }
-            runs = {n: run for n, run in runs.items() if run}
+            recalls = {n: found.recalls(data, n, name, "10@100") for n in lengths}
+            bits = [n for n in lengths if recalls[n]]
+            least, means, most = (
+                [reduce(recalls[n]) for n in bits] for reduce in (min, np.mean, max)
+            )
             width = 3 if name == OURS else 1.4
-            means = list(map(np.mean, runs.values()))
-            (line,) = ax.plot(list(runs), means, "o-", linewidth=width, label=name)
-            ranges = list(map(min, runs.values())), list(map(max, runs.values()))
-            ax.fill_between(list(runs), *ranges, color=line.get_color(), alpha=0.2)
-        tools.powers_of_two(ax, found.lengths(data))
+            (line,) = ax.plot(bits, means, "o-", linewidth=width, label=name)
+            ax.fill_between(bits, least, most, color=line.get_color(), alpha=0.2)
+        tools.powers_of_two(ax, lengths)
         ax.set(xlabel="bits", ylabel="10 nearest in the first 100", ylim=(0, 1.02))
         ax.label_outer()
     tools.finish(figure, path)
 
 
-def parse(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    data = [name for name in tools.LOADERS if name != "glove_100k"]
-    bits = [8, 16, 32, 64, 128, 256, 512]
-    parser.add_argument("--data", nargs="+", default=data, choices=tools.LOADERS)
-    parser.add_argument("--bits", type=int, nargs="+", default=bits)
-    parser.add_argument("--methods", nargs="+", default=[OURS, *OTHERS])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--own", action="store_true", help="also a fit of each length")
+def main():
+    data = {"data": [name for name in tools.LOADERS if name != "glove_100k"]}
+    data |= {"bits": [8, 16, 32, 64, 128, 256, 512], "seeds": [0, 1, 2]}
+    methods = {OURS: NeighborHash, **OTHERS}
+    parser = tools.options(__doc__, grows=True, **data, methods=methods, picture=None)
     what = "NeighborHash as it is and changed, by default in all ways, on validation"
     parser.add_argument("--ablation", nargs="*", choices=CHANGES, help=what)
-    parser.add_argument("--picture", help="a PNG or SVG to draw")
-    tools.add_files(parser)
-    return parser.parse_args(arguments)
-
-
-def main(arguments=None):
-    arguments = parse(arguments)
-    if arguments.show:
-        content = tools.merged(arguments.show)
-    else:
-        results = tools.Results(arguments.output)
-        check_lengths(results, arguments.bits)
-        for name in arguments.data:
-            try:
-                run(name, arguments, results)
-            except FileNotFoundError as error:
-                print(f"{name} is left out. {error}", file=sys.stderr)
-        content = results.content
+    arguments = parser.parse_args()
+    content = tools.content_of(arguments, arguments.data, run)
     seeds = sorted({int(name.rsplit("/", 1)[1]) for name in content["cells"]})
     tools.print_and_save(tables_of(content), content, arguments.results, seeds=seeds)
     if arguments.picture:

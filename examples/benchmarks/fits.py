@@ -17,41 +17,27 @@ from joblib import parallel_config
 from sklearn.base import clone
 from tools import LOADERS, Table, options, save
 
-from skhash import (
-    AdditiveQuantizer,
-    DualHashEncoder,
-    HashedNeighbors,
-    ITQHash,
-    NeighborHash,
-    PCAHash,
-    SBNClassifier,
-    SGHEncoder,
-    StochasticAutoencoderHash,
-    SupervisedHash,
-    linear,
-)
+import skhash
+from skhash import NeighborHash, linear
 from skhash.quantization import LinearDecoder
 
 N_BITS, WARM_ROWS = 64, 300
-QUANTIZER = AdditiveQuantizer(N_BITS // 8)
-OTHERS = [name for name in linear.__all__ if name not in ("ITQHash", "PCAHash")]
+QUANTIZER = skhash.AdditiveQuantizer(N_BITS // 8)
+SEARCH = {"metric": "cosine", "rerank": 100, "vectors": True}
+ENCODERS = ["ITQHash", "PCAHash", "SGHEncoder"]
+OTHERS = [name for name in linear.__all__ if name not in ENCODERS]
 METHODS = {
-    "ITQHash": ITQHash(),
-    "PCAHash": PCAHash(),
-    "SGHEncoder": SGHEncoder(),
+    **{name: getattr(skhash, name)() for name in ENCODERS},
     "NeighborHash": NeighborHash(),
     "NeighborHash, nested=False": NeighborHash(nested=False),
     "NeighborHash, linear": NeighborHash(hidden_layer_sizes=()),
-    "StochasticAutoencoderHash": StochasticAutoencoderHash(decoder="gaussian"),
-    "SupervisedHash": SupervisedHash(),
-    "DualHashEncoder": DualHashEncoder(),
+    "StochasticAutoencoderHash": skhash.StochasticAutoencoderHash(decoder="gaussian"),
+    **{name: getattr(skhash, name)() for name in ("SupervisedHash", "DualHashEncoder")},
     **{name: getattr(linear, name)() for name in OTHERS},
     "AdditiveQuantizer": QUANTIZER,
     "LinearDecoder": LinearDecoder(),
-    "HashedNeighbors(8), README": HashedNeighbors(
-        QUANTIZER, metric="cosine", rerank=100, vectors=True
-    ),
-    "SBNClassifier": SBNClassifier(),
+    "HashedNeighbors(8), README": skhash.HashedNeighbors(QUANTIZER, **SEARCH),
+    "SBNClassifier": skhash.SBNClassifier(),
 }
 
 
@@ -63,7 +49,7 @@ def seconds_of_fit(method, X, y):
     if isinstance(method, NeighborHash):
         y = None
     elif isinstance(method, LinearDecoder):
-        y = ITQHash(N_BITS, random_state=0).fit(X).transform(X)
+        y = skhash.ITQHash(N_BITS, random_state=0).fit(X).transform(X)
     start = time.process_time()
     method.fit(X, y)
     return time.process_time() - start

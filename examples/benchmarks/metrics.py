@@ -15,13 +15,8 @@ All alternate in one process; the table shows medians. Run from the repository r
 import numpy as np
 from tools import Table, columns, medians, options, save
 
+from skhash import metrics
 from skhash.codes import bits_to_signs, pack_bits, packed_to_words
-from skhash.metrics import (
-    hamming_precision_recall_curve,
-    mean_average_precision_score,
-    ndcg_at_k_score,
-    neighbor_recall_score,
-)
 
 COLUMNS = columns(
     "metric | seconds :.2f | ns a pair :.2f | times the product :.1f | times xor :.1f"
@@ -79,21 +74,22 @@ def _mean_average_precision(distances, query_labels, labels):
 def main():
     settings = options(__doc__, queries=10_000, database=60_000, repeats=3).parse_args()
     data = make_data(settings.queries, settings.database)
-    queries, database, *_ = data
+    codes = queries, database = data[:2]
     rng = np.random.default_rng(1)
     wanted = rng.random((len(queries), 24)) < 0.1
-    indicator = rng.random((len(database), 24)) < 0.1
+    given = rng.random((len(database), 24)) < 0.1
     start = rng.integers(0, len(database), (len(queries), 1))
     truth = (start + np.arange(10)) % len(database)  # any ten: time does not depend
 
+    score = metrics.mean_average_precision_score
     tasks = {
         "NumPy, product and argsort": lambda: numpy_by_product(*data),
         "NumPy, XOR and radix argsort": lambda: numpy_by_xor(*data),
-        "mAP, ties by index": lambda: mean_average_precision_score(*data, ties="index"),
-        "mAP, expected": lambda: mean_average_precision_score(*data),
-        "precision-recall curve": lambda: hamming_precision_recall_curve(*data),
-        "NDCG, 24 labels": lambda: ndcg_at_k_score(*data[:2], wanted, indicator),
-        "neighbour recall": lambda: neighbor_recall_score(queries, database, truth),
+        "mAP, ties by index": lambda: score(*data, ties="index"),
+        "mAP, expected": lambda: score(*data),
+        "precision-recall curve": lambda: metrics.hamming_precision_recall_curve(*data),
+        "NDCG, 24 labels": lambda: metrics.ndcg_at_k_score(*codes, wanted, given),
+        "neighbour recall": lambda: metrics.neighbor_recall_score(*codes, truth),
     }
     results = {}
 

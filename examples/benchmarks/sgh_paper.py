@@ -5,8 +5,6 @@ reconstruction error (figure 4), training time (figure 5), recall of the nearest
 neighbours (figures 6 and 7) and recall of the largest inner products (figure 8)::
 
     python examples/benchmarks/sgh_paper.py error time recall mips --output results
-    python examples/benchmarks/sgh_paper.py recall --files base.fvecs query.fvecs
-    python examples/benchmarks/sgh_paper.py recall --files sift-128-euclidean.hdf5
     python examples/benchmarks/sgh_paper.py recall --files sift --database-rows 200000
     python examples/benchmarks/sgh_paper.py --output results --picture docs/images \
         --results docs/results/sgh_paper.md
@@ -15,10 +13,10 @@ Each figure is a JSON file of the folder ``--output``; tables and the pictures o
 figures 4 and 5 are of all that are there.
 
 The first three run on Fashion-MNIST, "mips" on GloVe's word vectors as they are, not of
-unit length; `--files` takes others. "mips_images" has the inner products of images,
-which have columns enough for every method, "scales" images of random strength, whose
-neighbours are those of the images themselves (section E.1), and "coding" bits as 0/1
-and -1/+1 (section E.3). Codes are searched in up to three ways: by
+unit length; ``--files`` names another data set. "mips_images" has the inner products of
+images, which have columns enough for every method, "scales" images of random strength,
+whose neighbours are those of the images themselves (section E.1), and "coding" bits as
+0/1 and -1/+1 (section E.3). Codes are searched in up to three ways: by
 Hamming distance, in expectation over the order of equally near codes ("Hamming"); by
 uncompressed queries against what the codes decode to ("asymmetric"), where codes of
 methods without a decoder get the one of least squares; and the same with codes refined
@@ -31,7 +29,6 @@ neighbours too; none has seen the queries. "time" counts the processor
 time of all threads: let there be one, by ``OMP_NUM_THREADS=1``.
 """
 
-import argparse
 import json
 import time
 from collections import defaultdict
@@ -42,11 +39,9 @@ from pathlib import Path
 
 import numpy as np
 import tools
-from tools import head
 
 from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder, linear
 from skhash.codes import pack_bits, spherical_hamming_distances
-from skhash.datasets import RetrievalData, open_vectors, read_ann_hdf5
 from skhash.metrics import neighbor_recall_score, true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neural import LatentScale
@@ -75,25 +70,12 @@ N_RETRIEVED, NEAREST = 100, (10, 100)
 READINGS = 5
 
 
-def load(figure, paths, data_home):
+def load(figure, name, data_home):
     """Return the data that a figure is drawn on."""
-    if figure == "mips" and not paths:
+    if figure == "mips" and name is None:
         setting = {"n_queries": 10_000, "n_train": 71_291, "normalize": False}
         return tools.load_glove(**setting, data_home=data_home)
-    if not paths:
-        return tools.load_fashion_mnist(data_home=data_home)
-    if paths[0] in tools.LOADERS:
-        return tools.LOADERS[paths[0]](data_home=data_home)
-    if paths[0].endswith((".h5", ".hdf5")):
-        return read_ann_hdf5(paths[0])
-    base, query = (open_vectors(path) for path in paths)
-    return RetrievalData(
-        name=Path(paths[0]).stem,
-        metric="euclidean",
-        train=base,
-        database=base,
-        query=query,
-    )
+    return tools.LOADERS[name or "fashion_mnist"](data_home=data_home)
 
 
 def sample(X, n_rows, seed=0):
@@ -121,10 +103,9 @@ def reconstruction(data, query, arguments):
                 yield {"method": method, **case, "examples seen": seen, "error": error}
         for steps in (1, 2, 5, 10, 20, 50) if n_bits <= train.shape[1] else ():
             encoder = ITQHash(n_bits, max_iter=steps, random_state=seed).fit(train)
-            decoded = least_squares(encoder, train).inverse_transform(
-                encoder.transform(query)
-            )
-            error = float(np.square(query - decoded).sum(axis=1).mean())
+            decoder, codes = least_squares(encoder, train), encoder.transform(query)
+            left = query - decoder.inverse_transform(codes)
+            error = float(np.square(left).sum(axis=1).mean())
             seen = steps * len(train)
             yield {"method": "ITQ", **case, "examples seen": seen, "error": error}
 
@@ -208,7 +189,7 @@ def recalls(data, query, arguments, metric):
     truth = true_neighbors(query, data.database, 100, metric=metric)
     for seed, n_bits in product(arguments.seeds, arguments.bits):
         case = {"bits": n_bits, "seed": seed}
-        for method in arguments.methods:
+        for method in [*METHODS, *QUANTIZERS]:
             if method in QUANTIZERS:
                 index = quantizer(method, n_bits, train, data.database, metric)
                 positions = index.search(np.float32(query), N_RETRIEVED)[1]
@@ -381,64 +362,59 @@ def show(arguments):
     """Print and save tables of all that was measured, and draw two figures."""
     paths = sorted(arguments.output.glob("*.json"))
     contents = {path.stem: json.loads(path.read_text()) for path in paths}
+    rows = {figure: content["rows"] for figure, content in contents.items()}
     tables = {
-        name: recall_table(contents[source]["rows"], cut)
+        name: recall_table(rows[source], cut)
         for name, (source, cut) in TABLES.items()
-        if source in contents
+        if source in rows
     }
-    figures = time_figures(contents["time"]["rows"]) if "time" in contents else {}
+    figures = time_figures(rows["time"]) if "time" in rows else {}
     heads = [content["head"] for content in contents.values()]
     commands = dict.fromkeys(it for head in heads for it in head["commands"])
     content = {"head": {**heads[-1], "commands": list(commands)}}
-    seeds = sorted({row["seed"] for c in contents.values() for row in c["rows"]})
-    about = {"seeds": seeds, "figures": figures}
-    tools.print_and_save(tables, content, arguments.results, **about)
-    for name in PICTURES.keys() & contents if arguments.picture else ():
+    about = {"seeds": sorted({row["seed"] for own in rows.values() for row in own})}
+    tools.print_and_save(tables, content, arguments.results, figures=figures, **about)
+    for name in PICTURES.keys() & rows if arguments.picture else ():
         path = arguments.picture / f"sgh_paper_{name}.svg"
-        draw(contents[name]["rows"], *PICTURES[name], path)
+        draw(rows[name], *PICTURES[name], path)
+
+
+def measure(figure, arguments):
+    """Measure a figure, and keep it in a file after each row."""
+    data = load(figure, arguments.files, arguments.data_home)
+    query = sample(data.query, 1000)
+    data = replace(data, database=sample(data.database, arguments.database_rows))
+    about = (
+        f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
+        f"{len(query):,} queries, at most {arguments.train_rows:,} training rows"
+    )
+    print(f"\n## {figure}, {about}", flush=True)
+    rows = []
+    for row in FIGURES[figure](data, query, arguments):
+        rows.append(row)
+        shown = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
+        print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)
+        if arguments.output:
+            arguments.output.mkdir(parents=True, exist_ok=True)
+            measured = {**tools.head(), "commands": [tools.command()]}
+            content = {"head": measured, "about": about, "rows": rows}
+            path = arguments.output / f"{figure}.json"
+            path.write_text(json.dumps(content, indent=1))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sizes = {"bits": [8, 16, 32, 64], "seeds": [0, 1, 2], "train_rows": 100_000}
+    sizes |= {"database_rows": 1_000_000, "files": None, "data_home": None}
+    parser = tools.options(__doc__, **sizes)
     parser.add_argument("figures", nargs="*", help=", ".join(FIGURES))
-    files = "base and query vectors, one HDF5, or the name of a data set"
-    parser.add_argument("--files", nargs="+", help=files)
-    parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--methods", nargs="+", default=[*METHODS, *QUANTIZERS])
-    parser.add_argument("--train-rows", type=int, default=100_000)
-    parser.add_argument("--database-rows", type=int, default=1_000_000)
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--output", type=Path, help="folder for a file a figure")
     parser.add_argument("--results", type=Path, help="a file of the tables")
     parser.add_argument("--picture", type=Path, help="folder for pictures")
-    parser.add_argument("--data-home")
     arguments = parser.parse_args()
     for figure in arguments.figures:
         try:
-            data = load(figure, arguments.files, arguments.data_home)
+            measure(figure, arguments)
         except FileNotFoundError as error:
             print(f"{figure} left out. {error}")
-            continue
-        query = sample(data.query, arguments.queries)
-        database = sample(data.database, arguments.database_rows)
-        data = replace(data, database=database)
-        about_data = (
-            f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
-            f"{len(query):,} queries, at most {arguments.train_rows:,} training rows"
-        )
-        print(f"\n## {figure}, {about_data}", flush=True)
-        rows = []
-        for row in FIGURES[figure](data, query, arguments):
-            rows.append(row)
-            shown = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
-            print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)
-            if arguments.output:
-                arguments.output.mkdir(parents=True, exist_ok=True)
-                measured = {**head(), "commands": [tools.command()]}
-                content = {"head": measured, "about": about_data, "rows": rows}
-                path = arguments.output / f"{figure}.json"
-                path.write_text(json.dumps(content, indent=1))
     if arguments.output:
         show(arguments)
 

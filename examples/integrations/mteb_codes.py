@@ -9,7 +9,6 @@ those of the same label are relevant: the "texts" are numbers of rows, and the "
 looks their embeddings up, so that nothing is downloaded.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -103,12 +102,8 @@ def score(model, task):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", default="digits", choices=tools.LOADERS)
-    parser.add_argument("--data-home")
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--bytes", type=int, nargs="+", default=[8, 16, 32])
-    tools.add_output(parser)
+    sizes = {"queries": 1000, "bytes": [8, 16, 32]}
+    parser = tools.options(__doc__, data="digits", data_home=None, **sizes)
     args = parser.parse_args()
     data = tools.LOADERS[args.data](data_home=args.data_home)
     task = SameLabel(data, args.queries)
