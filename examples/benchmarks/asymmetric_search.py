@@ -36,19 +36,20 @@ from pathlib import Path
 import faiss
 import numpy as np
 from sklearn.preprocessing import normalize
-from tools import LOADERS, Table, columns, medians, options, save, seconds_of, turns
+from tools import LOADERS, Table, medians, options, save, seconds_of, turns
 
 from skhash import AdditiveQuantizer, ITQHash
+from skhash.metrics import search_recall_score
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.quantization import LinearDecoder
 
 N_TRAIN, N_QUERIES, CHUNK, TURNS = 20_000, 1000, 50_000, 5
-SEARCHES = columns(
+SEARCHES = (
     "bytes | k | search | ms of 1000 at once :.4f | ms of one :.3f | "
     "faiss / skhash of 1000 :.2f | faiss / skhash of one :.2f | "
     "GB/s a thread of 1000 :.0f | GB/s of one :.0f"
 )
-MEMORY = columns(
+MEMORY = (
     "MB of files :.0f | nbytes_, MB :.0f | MB without :.0f | MB opened :.0f | "
     "MB at most :.0f | ms to open :.0f | 100 queries, s :.1f | then, s :.2f"
 )
@@ -140,7 +141,7 @@ def report_memory(output, n=10_000_000, n_bytes=32):
         # In a separate process: memory that was used so far does not count.
         command = [sys.executable, __file__, "--opened", folder]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    table = Table(MEMORY, [list(json.loads(done.stdout).values())]).printed()
+    table = Table(MEMORY, [json.loads(done.stdout)]).printed()
     data = f"{n:,} random codes of {n_bytes} bytes, decoded to 64 columns"
     save(output, {"Memory": table}, seeds=[0], data=data)
 
@@ -154,13 +155,11 @@ def search_opened(folder):
     most = most_resident()
     size = sum(os.path.getsize(entry) for entry in os.scandir(folder))
     megabytes = (1e-6 * it for it in (size, index.nbytes_, own, base, most))
-    found = [*megabytes, 1e3 * opened, first, again]
-    print(json.dumps(dict(zip(MEMORY, found, strict=True))))
+    print(json.dumps([*megabytes, 1e3 * opened, first, again]))
 
 
-SHARES = columns(
-    "threads | search_fraction | recall :.4f | ms of one :.3f | ms of 1000 at once :.3f"
-)
+SHARES = "threads | search_fraction | recall :.4f | ms of one :.3f"
+SHARES += " | ms of 1000 at once :.3f"
 
 
 def index_of_mixtures(rows, n, n_bytes):
@@ -193,9 +192,9 @@ def report_shares(folder, data, args):
             for some, n in ((ones, 5 * TURNS), ([queries], TURNS))
         )
         for share, way in ways.items():
-            is_found = (way([queries])[0][:, :, None] == truth[:, None]).any(axis=1)
+            recall = search_recall_score(*way([queries]), truth)
             least = min(one[share]) / len(ones), min(batch[share]) / len(queries)
-            table.add(index.n_jobs, share, is_found.mean(), *(1e3 * s for s in least))
+            table.add(index.n_jobs, share, recall, *(1e3 * s for s in least))
     about = f"{index.n_samples_fit_:,} mixtures of two GloVe vectors each, 16 bytes"
     save(args.output, {"Shares": table}, seeds=[0], data=about)
 

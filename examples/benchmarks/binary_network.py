@@ -16,9 +16,9 @@ blocks of 1000 rows. All take turns in one process.
 temperatures with identity straight-through.
 """
 
-import statistics
 from functools import cache, partial
 from itertools import product
+from statistics import median
 
 import joblib
 import numpy as np
@@ -29,20 +29,15 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from supervised_hashing import load as load_images
 from threadpoolctl import threadpool_limits
-from tools import Table, medians, options, save, seconds_of
+from tools import Table, medians, options, save, seconds_of, with_spread
 
 from skhash import HammingNeighbors, SBNClassifier, SupervisedHash
 from skhash.metrics import mean_average_precision_score
 from skhash.networks import BayesBiNNWeights
 
 # Parameters of all fits, whatever the defaults are.
-COMMON = {
-    "gradient": "st",
-    "init_scale": 1.0,
-    "lr_schedule": "cosine",
-    "n_predict_samples": 0,
-    "device": "cpu",
-}
+COMMON = {"gradient": "st", "init_scale": 1.0, "lr_schedule": "cosine"}
+COMMON |= {"n_predict_samples": 0, "device": "cpu"}
 N_PREDICTED, BLOCK_ROWS, REPEATS, SEEDS = 10_000, 1000, 7, (0, 1, 2)
 DIGITS_EPOCHS = 40
 SIZES = {"digits": [(256, 256)], "fashion_mnist": [(256, 256), (1024, 1024, 1024)]}
@@ -140,7 +135,7 @@ SPEED_TABLES = {
     "speed": (
         "network | rows | threads | packed :.3g | NumPy :.3g | torch :.3g | ratio :.1f"
     ),
-    "layers": {"layer": "", "packed": ".3g", "NumPy": ".3g", "ratio": ".1f"},
+    "layers": "layer | packed :.3g | NumPy :.3g | ratio :.1f",
 }
 
 
@@ -241,24 +236,19 @@ def codes(arguments):
                 for database, rows in searched.items():
                     found[database].append(search(encoder, query, rows))
             for database, scores in found.items():
-                mean, precision = map(float, np.mean(scores, axis=0))
-                spread = float(np.ptp([score for score, _ in scores])) / 2
-                row = [name, database, n_bits, method, [mean, spread], precision]
-                table.add(*row, statistics.median(seconds))
+                found, precisions = zip(*scores, strict=True)
+                cells = with_spread(found), float(np.mean(precisions)), median(seconds)
+                table.add(name, database, n_bits, method, *cells)
     save(arguments.output, {"found": table}, seeds=SEEDS)
 
 
 def search(encoder, query, database):
     """Return the mean average precision, and the precision of 100 nearest codes."""
-    rows, labels = query
-    packed = encoder.transform_packed(database[0]), encoder.transform_packed(rows)
-    index = HammingNeighbors(100, packed=True).fit(packed[0])
-    nearest = index.kneighbors(packed[1], return_distance=False)
-    precision = np.mean(database[1][nearest] == labels[:, None])
-    score = mean_average_precision_score(
-        encoder.transform(rows), encoder.transform(database[0]), labels, database[1]
-    )
-    return score, precision
+    bits, others = encoder.transform(query[0]), encoder.transform(database[0])
+    index = HammingNeighbors(100).fit(others)
+    nearest = index.kneighbors(bits, return_distance=False)
+    precision = np.mean(database[1][nearest] == query[1][:, None])
+    return mean_average_precision_score(bits, others, query[1], database[1]), precision
 
 
 # Training

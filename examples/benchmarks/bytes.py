@@ -29,7 +29,6 @@ median of queries that are asked one by one.
 
 import json
 import os
-import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
@@ -254,15 +253,13 @@ def residual_index(
     return index
 
 
-def local_search_index(
-    n_features, n_bytes, seed, metric="euclidean", iterations=5, encode=16
-):
+def local_search_index(n_features, n_bytes, seed, metric="euclidean", iterations=5):
     """LSQ: an additive codebook and codes in turns, codes by local search."""
     index = additive_index(faiss.IndexLocalSearchQuantizer, n_features, n_bytes, metric)
     quantizer = index.index.lsq
     quantizer.random_seed = seed
     quantizer.train_iters = iterations
-    quantizer.encode_ils_iters = encode
+    quantizer.encode_ils_iters = 16
     return index
 
 
@@ -393,19 +390,16 @@ class Method:
     options : list of dict
         The first serves where nothing is chosen.
     metrics : tuple of str
-        For rows of unit length, where each is tried; others have the first. Empty if
-        the method has its own.
+        For rows of unit length, where each is tried; others have the first, and nothing
+        by inner products. Empty if the method has its own.
     whole : bool
         Whether the bytes follow from the number of columns.
-    unit_only : bool
-        Whether it makes sense for rows of unit length only.
     """
 
     make: callable
     options: list = field(default_factory=lambda: [{}])
     metrics: tuple = ANY
     whole: bool = False
-    unit_only: bool = False
 
     def variants(self, n_features, n_bytes, is_unit):
         """Return the options to try, the metric among them."""
@@ -427,17 +421,14 @@ RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
 CENTRED = [{"n_centres": n, "unbiased": it} for n in (1, 64) for it in (False, True)]
 SPREAD = [{}, {"spread": "optim"}]
 SIGNS = [{"turned": it, "centred": c} for it in (False, True) for c in (False, True)]
+DECODER = "skhash LinearDecoder"
 METHODS = {
     "skhash encoder, Hamming distance": Method(
         partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
     ),
-    "skhash LinearDecoder, 1-bit blocks": Method(
-        partial(OurIndex, block_bits=1), TRAINED, L2
-    ),
-    "skhash LinearDecoder, 8-bit blocks": Method(
-        partial(OurIndex, block_bits=8), LONG, L2
-    ),
-    "skhash LinearDecoder, both searches": Method(
+    f"{DECODER}, 1-bit blocks": Method(partial(OurIndex, block_bits=1), TRAINED, L2),
+    f"{DECODER}, 8-bit blocks": Method(partial(OurIndex, block_bits=8), LONG, L2),
+    f"{DECODER}, both searches": Method(
         partial(OurIndex, block_bits=8, n_alternations=1), TRAINED, L2
     ),
     "skhash AdditiveQuantizer": Method(OurIndex, BARE, L2),
@@ -445,9 +436,7 @@ METHODS = {
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),
     "RQ": Method(residual_index, RESIDUAL),
-    "RQ, by angle": Method(
-        by_angle(residual_index), RESIDUAL, ("inner_product",), unit_only=True
-    ),
+    "RQ, by angle": Method(by_angle(residual_index), RESIDUAL, ("inner_product",)),
     "LSQ": Method(local_search_index, [{"iterations": 10}, {"iterations": 25}]),
     "ASH": Method(AshIndex, CENTRED, (*ANY, "angle")),
     "RaBitQ, 1 bit": Method(partial(rabitq_index, bits=1), whole=True),
@@ -530,31 +519,26 @@ def recalls(found, truth, is_new):
 
 def measure(index, part, seed):
     """Fit, encode and search; return what came of it."""
-    train = np.random.default_rng(seed).permutation(part.train)
-    began = time.process_time()
-    index.fit(train)
-    fitted = time.process_time()
-    index.add(part.database)
-    added = time.process_time()
+    train, spent = (
+        np.random.default_rng(seed).permutation(part.train),
+        tools.cpu_seconds_of,
+    )
+    fitting, _ = spent(index.fit, train)
+    adding, _ = spent(index.add, part.database)
     k, about = min(max(CUTS), len(part.database)), (part.truth, part.is_new)
-    start = time.process_time()
-    found = index.search(part.queries, k)
-    seconds, single = time.process_time() - start, []
+    seconds, found = spent(index.search, part.queries, k)
     measured = {"recalls": recalls(found, *about), "n": len(part.database)}
     if hasattr(index, "by_codes"):
         by_codes = index.search_by_codes(part.queries, k)
         measured["by_codes"] = recalls(by_codes, *about)["10@10"]
-    for query in part.queries[:N_SINGLE]:
-        start = time.process_time()
-        index.search(query[None], k)
-        single.append(time.process_time() - start)
+    single = [spent(index.search, it[None], k)[0] for it in part.queries[:N_SINGLE]]
     return {
         **measured,
         "code_bytes": index.code_bytes,
         "memory_bytes": index.memory_bytes,
         "codebook_bytes": index.codebook_bytes,
-        "fit_seconds": fitted - began,
-        "encoded_per_second": len(part.database) / max(added - fitted, 1e-9),
+        "fit_seconds": fitting,
+        "encoded_per_second": len(part.database) / max(adding, 1e-9),
         "queries_per_second": len(part.queries) / seconds,
         "query_ms": 1000 * median(single),
     }
@@ -602,7 +586,7 @@ class Comparison:
                     self.results.get(name, partial(self.measure, *task))
 
     def sizes(self, kind):
-        if kind.unit_only and not self.collection.is_unit:
+        if kind.metrics[:1] == ("inner_product",) and not self.collection.is_unit:
             return []
         if kind.whole:
             return [None]

@@ -25,10 +25,19 @@ distances: random ones, and of each tenth a copy that differs in up to 4 bits::
 """
 
 import time
+from functools import partial
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
-from tools import Table, WordCodes, columns, load_20newsgroups, options, save
+from tools import (
+    Table,
+    WordCodes,
+    columns,
+    load_20newsgroups,
+    options,
+    save,
+    seconds_of,
+)
 
 from skhash.codes import packed_to_words
 from skhash.linear import RandomHyperplaneHash
@@ -63,11 +72,8 @@ def similar_pairs(X):
     return np.stack([i, j], axis=1), cosines
 
 
-def thread_seconds(function, *args, **kwargs):
-    """Return the seconds that a call takes its thread, and what it returns."""
-    start = time.thread_time()
-    result = function(*args, **kwargs)
-    return time.thread_time() - start, result
+# The seconds that a call takes its thread, and its answer.
+thread_seconds = partial(seconds_of, clock=time.thread_time)
 
 
 def show_words(data_home):
@@ -115,9 +121,7 @@ def show_messages(data_home):
     is_test = np.arange(len(texts)) >= len(data.database)
     X = TfidfVectorizer(max_features=10_000, sublinear_tf=True)
     X = X.fit_transform(texts).astype(np.float32)
-    start = time.perf_counter()
-    similar, cosines = similar_pairs(X)
-    seconds = time.perf_counter() - start
+    seconds, (similar, cosines) = seconds_of(similar_pairs, X)
     figures = {"messages": len(texts), "different": len(set(texts)), "sparse": seconds}
     table = Table(MESSAGES).printed()
     keys = similar @ [len(texts), 1]

@@ -225,37 +225,13 @@ class Found:
                     yield data, measure, n_bits
 
 
-@dataclass(frozen=True)
-class Duel:
-    """`NeighborHash` and the best other in one cell.
-
-    ``spread`` is half the range over the seeds, of the one where it is more.
-    """
-
-    data: str
-    measure: str
-    n_bits: int
-    other: str
-    other_recall: float
-    recall: float
-    spread: float
-
-    @property
-    def verdict(self):
-        difference = self.recall - self.other_recall
-        if difference >= AHEAD:
-            return "ahead"
-        return "level" if difference >= -self.spread else "behind"
-
-    def cells(self):
-        """Return a row of a table, but for the data."""
-        recalls = self.other_recall, self.recall, self.recall - self.other_recall
-        return [self.measure, self.n_bits, self.other, *recalls, self.spread]
-
-
 def duels(found):
-    """Return one a cell, where `NeighborHash` and another were measured."""
-    result = []
+    """Return a row for each cell where `NeighborHash` and another were measured.
+
+    Its columns are "data" and those of `DUELS`. The spread is half the range over the
+    seeds, of the one where it is more.
+    """
+    rows = []
     for data, measure, n_bits in found.tasks():
         recalls = {it: found.recalls(data, n_bits, it, measure) for it in found.methods}
         recalls = {name: values for name, values in recalls.items() if values}
@@ -263,9 +239,18 @@ def duels(found):
         if ours and recalls:
             other = max(recalls, key=lambda name: np.mean(recalls[name]))
             spread = max(np.ptp(ours), np.ptp(recalls[other])) / 2
-            means = np.mean(recalls[other]), np.mean(ours)
-            result.append(Duel(data, measure, n_bits, other, *means, spread))
-    return result
+            theirs, mean = np.mean(recalls[other]), np.mean(ours)
+            cells = measure, n_bits, other, theirs, mean, mean - theirs, spread
+            rows.append([data, *cells])
+    return rows
+
+
+def verdict(row):
+    """Return what a duel says."""
+    difference, spread = row[-2:]
+    if difference >= AHEAD:
+        return "ahead"
+    return "level" if difference >= -spread else "behind"
 
 
 def tables_of(content):
@@ -273,14 +258,13 @@ def tables_of(content):
     tables = {}
     for part in ("test", "validation"):
         found = Found(content, part)
-        if cells := duels(found):
-            tables["Cells"] = count_table(cells)
+        if rows := duels(found):
+            tables["Cells"] = count_table(rows)
             for data in found.data:
-                own = [cell.cells() for cell in cells if cell.data == data]
+                own = [row[1:] for row in rows if row[0] == data]
                 tables[tools.TITLES[data]] = tools.Table(DUELS, own)
-            behind = [cell for cell in cells if cell.verdict == "behind"]
-            rows = [[cell.data, *cell.cells()] for cell in behind]
-            behind = tools.Table(f"data | {DUELS}", rows)
+            behind = [row for row in rows if verdict(row) == "behind"]
+            behind = tools.Table(f"data | {DUELS}", behind)
             tables["The cells where it is behind"] = behind
         if found.changes:
             tables["Recall, and how it differs with a change"] = change_table(found)
@@ -291,11 +275,11 @@ def tables_of(content):
     return tables
 
 
-def count_table(cells):
+def count_table(rows):
     names = f"data | ahead by {AHEAD} or more | level | behind by more than the spread"
     table = tools.Table(names)
-    for name in [*dict.fromkeys(cell.data for cell in cells), "all"]:
-        verdicts = [cell.verdict for cell in cells if name in (cell.data, "all")]
+    for name in [*dict.fromkeys(row[0] for row in rows), "all"]:
+        verdicts = [verdict(row) for row in rows if name in (row[0], "all")]
         counts = [verdicts.count(word) for word in ("ahead", "level", "behind")]
         table.rows.append([name, *counts])
     return table
@@ -336,7 +320,7 @@ def seconds_table(found):
 def draw(content, path):
     """Draw recall 10@100 against bits, a panel a data set; bands are seeds' ranges."""
     found = Found(content, "test")
-    drawn = {cell.other for cell in duels(found) if cell.measure == "10@100"}
+    drawn = {row[3] for row in duels(found) if row[1] == "10@100"}
     names = [OURS, *(name for name in found.methods if name in drawn)]
     titles = [tools.TITLES[data] for data in found.data]
     figure, axes = tools.panels(titles, size=(3.6, 3.6), sharey=True)

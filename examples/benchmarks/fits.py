@@ -9,13 +9,11 @@ not given; codes of 64 bits, and defaults. A decoder is fitted to codes of ITQ.
 fit compiles. Seconds are those of the processor: other work beside it counts little.
 """
 
-import time
-
 import numpy as np
 import torch
 from joblib import parallel_config
 from sklearn.base import clone
-from tools import LOADERS, Table, options, save
+from tools import LOADERS, Table, cpu_seconds_of, options, save
 
 import skhash
 from skhash import NeighborHash, linear
@@ -50,9 +48,7 @@ def seconds_of_fit(method, X, y):
         y = None
     elif isinstance(method, LinearDecoder):
         y = skhash.ITQHash(N_BITS, random_state=0).fit(X).transform(X)
-    start = time.process_time()
-    method.fit(X, y)
-    return time.process_time() - start
+    return cpu_seconds_of(method.fit, X, y)[0]
 
 
 def main():

@@ -19,7 +19,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import AdditiveQuantizer, HashedNeighbors
 from skhash.auditing.growth import Growth
-from skhash.metrics import true_neighbors
+from skhash.metrics import search_recall_score, true_neighbors
 
 TABLE = "Recall by the number of vectors"
 PICTURE = tools.ROOT / "docs/images/growth.svg"
@@ -46,9 +46,8 @@ def measure(data, n_bytes, n_queries):
         found = search.kneighbors(queries, max(CUTS.values()), return_distance=False)
         rows = data.database[:size]
         truth = true_neighbors(queries, rows, 10, metric=data.metric)
-        is_true = (found[:, :, None] == truth[:, None, :]).any(axis=2)
         for cut, n in CUTS.items():
-            recalls[cut].append(float(is_true[:, :n].sum() / truth.size))
+            recalls[cut].append(search_recall_score(found[:, :n], truth))
         print(f"{n_bytes} bytes, {size:,}: {recalls['10@10'][-1]:.3f}", flush=True)
     return {"sizes": sizes, "recalls": recalls}
 

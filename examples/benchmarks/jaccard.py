@@ -23,6 +23,7 @@ from sklearn.neighbors import NearestNeighbors
 from tools import Table, medians, options, save, seconds_of
 
 from skhash import JaccardNeighbors
+from skhash.metrics import search_recall_score
 
 N_BITS, SEED, TURNS = 2048, 0, 3
 THRESHOLDS, NEIGHBORS = (0.4, 0.6, 0.7, 0.8), (10, 1000)
@@ -180,9 +181,8 @@ def faiss_candidates(codes, queries, truth):
     flat.add(codes)
     for k in (10, 100):
         seconds, (_, found) = seconds_of(flat.search, queries, k)
-        shares = [np.isin(*pair).mean() for pair in zip(truth, found, strict=True)]
-        name = f"faiss IndexBinaryFlat, {k} candidates"
-        yield name, len(codes), 1e6 * seconds / len(queries), float(np.mean(shares))
+        spent, recall = 1e6 * seconds / len(queries), search_recall_score(found, truth)
+        yield f"faiss IndexBinaryFlat, {k} candidates", len(codes), spent, recall
 
 
 def main():

@@ -26,7 +26,8 @@ import statistics
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
+from itertools import product
 
 import faiss
 import joblib
@@ -266,32 +267,28 @@ SLOW, GRAPHS, SMALL = [usearch_exact], [hnsw, usearch_graph], [scikit_learn]
 # Measures
 
 
-class Codes:
-    """Random and real codes, and queries, of any length and number."""
+@cache
+def words(n_bits, n_queries, data_home):
+    return tools.WordCodes(n_bits, SEED, n_queries, data_home)
 
-    def __init__(self, arguments):
-        self.options, self.words = arguments, {}
 
-    def get(self, kind, n_bits, n):
-        """Return packed codes and queries."""
-        n_queries, rng = self.options.queries, np.random.default_rng(SEED)
-        if kind == "random":
-            rows = rng.integers(0, 256, (n + n_queries, n_bits // 8), np.uint8)
-            return rows[n_queries:].copy(), rows[:n_queries].copy()
-        if n_bits not in self.words:
-            task = n_bits, SEED, n_queries, self.options.data_home
-            self.words[n_bits] = tools.WordCodes(*task)
-        return self.words[n_bits].codes(n, rng), self.words[n_bits].queries
+def codes_of(kind, n_bits, n, arguments):
+    """Return packed codes, random or real ones, and queries."""
+    n_queries, rng = arguments.queries, np.random.default_rng(SEED)
+    if kind == "random":
+        rows = rng.integers(0, 256, (n + n_queries, n_bits // 8), np.uint8)
+        return rows[n_queries:].copy(), rows[:n_queries].copy()
+    real = words(n_bits, n_queries, arguments.data_home)
+    return real.codes(n, rng), real.queries
 
 
 def settings(arguments):
     """Yield (kind, n_bits, n, k, radius, engines), what matters most first."""
     center, kinds = arguments.n, arguments.kinds
-    for n in (MEDIUM_N, center) if arguments.bits else ():
-        for n_bits in arguments.bits:
+    if arguments.bits:
+        for n, n_bits in product((MEDIUM_N, center), arguments.bits):
             engines = EXACT + (SLOW if n <= MEDIUM_N else [])
             yield kinds[0], n_bits, n, 10, None, engines
-    if arguments.bits:
         return
     sizes = [n for n in (10_000, 100_000, 1_000_000) if n < center]
     for n in [*sizes, center]:
@@ -308,9 +305,8 @@ def settings(arguments):
     for kind in kinds if arguments.large else ():
         yield kind, 64, 10 * center, 10, None, EXACT[:3] + EXACT[-1:]
         yield kind, 64, 10 * center, None, 2, RADIUS
-    for k in (100,) if arguments.quick else (100, 1000, 1):
-        for kind in kinds:
-            yield kind, 64, center, k, None, EXACT[:-1]
+    for k, kind in product((100,) if arguments.quick else (100, 1000, 1), kinds):
+        yield kind, 64, center, k, None, EXACT[:-1]
 
 
 def recall(codes, queries, positions, truth, radius):
@@ -344,7 +340,7 @@ class Comparison:
     """Measures setting by setting, and keeps the tables."""
 
     def __init__(self, arguments):
-        self.arguments, self.build_seconds, self.curves = arguments, {}, []
+        self.arguments, self.build_seconds = arguments, {}
         self.beside, self.engines = tools.Table(BESIDE), tools.Table(ENGINES)
         self.constants = tools.Table(CONSTANTS)
         self.left_out = tools.Table("left out | because")
@@ -412,7 +408,6 @@ class Comparison:
             cells += row["best"] / ours["best"], 1000 * row["single"], row["recall"]
             size = row["bytes"] and row["bytes"] / n
             self.engines.rows.append([*setting, *cells, row["build"], size])
-            self.curves.append((*setting, name, cells[1], row["recall"]))
         if (setting[0], setting[3]) == ("random", "k = 10"):
             row, threads = rows["ours, brute"], self.arguments.threads
             batch = row["median"] * threads / n_queries
@@ -476,8 +471,7 @@ def main():
     if arguments.draw:
         return draw(read_curves(arguments.draw), arguments.picture)
     faiss.omp_set_num_threads(arguments.threads)
-    codes, comparison = Codes(arguments), Comparison(arguments)
-    start = time.perf_counter()
+    comparison, start = Comparison(arguments), time.perf_counter()
     for kind, n_bits, n, k, radius, makers in settings(arguments):
         setting = kind, n_bits, n, f"k = {k}" if radius is None else f"radius {radius}"
         minutes = (time.perf_counter() - start) / 60
@@ -486,7 +480,7 @@ def main():
             comparison.leave_out(NAME.format(*setting), "time is over")
             continue
         try:
-            made, queries = codes.get(kind, n_bits, n)
+            made, queries = codes_of(kind, n_bits, n, arguments)
         except FileNotFoundError as error:
             comparison.leave_out(NAME.format(*setting), str(error))
             continue
@@ -497,7 +491,8 @@ def main():
     data = f"{arguments.threads} threads, faiss built for {options}"
     tools.save(arguments.output, comparison.tables, seeds=[SEED], data=data)
     if arguments.picture:
-        draw(comparison.curves, arguments.picture)
+        curves = [(*row[:6], row[9]) for row in comparison.engines.rows]
+        draw(curves, arguments.picture)
 
 
 if __name__ == "__main__":

@@ -405,23 +405,26 @@ def deterministic(second, factor):
         count_turned(at, case[second], at.abs() >= (2 * (1 - p) + factor) * case[it], a)
         for it in ("all", "own")
     )
-    measured = (
-        f"with the constant of all units, of {n} cases {logits} point against it in "
-        f"the logits and {parameters} in the parameters; with the constant of the unit "
-        f"alone, {own} of {m} in the logits"
-    )
-    return own == logits == parameters == 0, measured
+    return own == logits == parameters == 0, n, logits, parameters, own, m
 
 
 @check("ST", "Prop. B.7", "in part")
 def _():
-    """if bits are surer than the Lipschitz constant requires, det_st agrees with ST"""
+    """if bits are surer than the Lipschitz constant requires, det_st agrees with ST
+
+    with the constant of all units, of {} cases {} point against it in the logits and {}
+    in the parameters; with the constant of the unit alone, {} of {} in the logits
+    """
     return deterministic("g", 0)
 
 
 @check("ST", "Prop. B.8", "in part")
 def _():
-    """if bits are surer still, det_st agrees with the gradient"""
+    """if bits are surer still, det_st agrees with the gradient
+
+    with the constant of all units, of {} cases {} point against it in the logits and {}
+    in the parameters; with the constant of the unit alone, {} of {} in the logits
+    """
     return deterministic("true", 1)
 
 
@@ -1102,16 +1105,17 @@ def main():
     arguments = options(__doc__, only=[""]).parse_args()
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    tables, columns = {}, ("number", "claim", "verdict", "measured")
+    tables = {}
     for paper, checks in CHECKS.items():
         chosen = [it for it in checks if any(word in it for word in arguments.only)]
+        table = Table("number | claim | verdict | measured")
         if chosen:
-            tables[paper.lower()] = Table(dict.fromkeys(columns, "")).printed()
+            tables[paper.lower()] = table.printed()
         for number in chosen:
             function, claim, text, otherwise = checks[number]
             holds, *values = function()
             verdict = "holds" if holds else otherwise
-            tables[paper.lower()].add(number, claim, verdict, text.format(*values))
+            table.add(number, claim, verdict, text.format(*values))
     save(arguments.output, tables, seeds=SEEDS)
 
 

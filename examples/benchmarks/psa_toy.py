@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed
 from skorch.callbacks import Callback
-from tools import Table, finish, options, panels, save
+from tools import Table, finish, options, panels, save, with_spread
 
 from skhash import SBNClassifier, gradients
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
@@ -175,10 +175,8 @@ def training_table(curves):
     """Return the losses after training: means over networks, and half their range."""
     table = Table("estimator | expected loss :.3f | loss of the ensemble :.3f")
     for name, runs in curves.items():
-        ends = np.array([run[1:, -1] for run in runs])
-        means, spreads = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
-        pairs = zip(means.tolist(), spreads.tolist(), strict=True)
-        table.rows.append([name, *map(list, pairs)])
+        ends = np.transpose([run[1:, -1] for run in runs])
+        table.rows.append([name, *map(with_spread, ends)])
     return table
 
 

@@ -16,7 +16,6 @@ mean distance of confidence and accuracy over 15 bins of confidence, in percent.
 """
 
 import sys
-import time
 from collections import defaultdict
 from functools import cache, partial
 
@@ -130,9 +129,8 @@ def measure(name, part, seed, params, arguments):
     """Fit once; return what each way to predict reaches."""
     X, y, X_test, y_test = rows_of(name, part, seed, arguments.data_home)
     model = SBNClassifier(LAYERS, max_epochs=SETS[name][0], random_state=seed)
-    start = time.process_time()
-    model.set_params(**params).fit(X, y)
-    cell = {"cpu_seconds": time.process_time() - start}
+    seconds, _ = tools.cpu_seconds_of(model.set_params(**params).fit, X, y)
+    cell = {"cpu_seconds": seconds}
     cell["training loss"] = model.history_[-1]["train_loss"]
     if isinstance(model.gradient, ReLU):
         return cell | {"det": quality(probabilities(model, X_test), y_test)}

@@ -25,16 +25,15 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
-from tools import Table, columns, load_20newsgroups, options, save, seconds_of
+from tools import Table, load_20newsgroups, options, save, seconds_of, with_spread
 
 from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
 from skhash.metrics import precision_at_k_score
 
 N_RETRIEVED = 100
 DATA = "20 Newsgroups: 11 293 messages in the database, 7528 queries"
-FORMATS = columns(
-    f"bits | method | Precision@{N_RETRIEVED} :.3f | fit s :.1f | validation | chosen"
-)
+COLUMNS = f"bits | method | Precision@{N_RETRIEVED} :.3f | fit s :.1f"
+COLUMNS += " | validation | chosen"
 
 
 def after_svd(encoder_class):
@@ -134,7 +133,7 @@ def main():
     print(f"Precision@{N_RETRIEVED} of the exact cosine of tf-idf: {exact:.3f}")
     figures, seeds = {"exact_cosine": float(exact)}, arguments.seeds
 
-    table = Table(FORMATS).printed()
+    table = Table(COLUMNS).printed()
     for n_bits in arguments.bits:
         for method in arguments.methods:
             table.add(n_bits, method, *row_of(method, n_bits, seeds, validation, test))
@@ -148,12 +147,10 @@ def row_of(method, n_bits, seeds, validation, test):
     chosen = candidates[int(np.argmax(scores))]
     runs = [measure(make, chosen, n_bits, seed, test) for seed in seeds]
     precisions = [precision for precision, _ in runs]
-    return (
-        [float(np.mean(precisions)), float(np.ptp(precisions)) / 2],
-        statistics.median(seconds for _, seconds in runs),
-        " ".join(f"{score:.3f}" for score in scores),
-        f"`{json.dumps(chosen)}`" if chosen else "default",
-    )
+    spent = statistics.median(seconds for _, seconds in runs)
+    validated = " ".join(f"{score:.3f}" for score in scores)
+    shown = f"`{json.dumps(chosen)}`" if chosen else "default"
+    return with_spread(precisions), spent, validated, shown
 
 
 if __name__ == "__main__":

@@ -30,42 +30,33 @@ time of all threads: let there be one, by ``OMP_NUM_THREADS=1``.
 """
 
 import json
-import time
 from collections import defaultdict
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import tools
+from every_cell import OTHERS
 
-from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder, linear
+from skhash import ITQHash, NeighborHash, SGHEncoder, linear, metrics
 from skhash.codes import pack_bits, spherical_hamming_distances
-from skhash.metrics import neighbor_recall_score, true_neighbors
+from skhash.datasets import RetrievalData
+from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neural import LatentScale
 from skhash.quantization import LinearDecoder
 
-METHODS = {
-    "SGH": SGHEncoder,
-    "SGH, pairs": partial(SGHEncoder, pairs="neighbors"),
-    "ITQ": ITQHash,
-    "PCA": PCAHash,
-    "KMH": linear.KMeansHash,
-    "spherical": linear.SphericalHash,
-    "spectral": linear.SpectralHash,
-    "scalable graph": linear.ScalableGraphHash,
-    "binary autoencoder": linear.BinaryAutoencoderHash,
-    "random": linear.RandomHyperplaneHash,
-    "NeighborHash": NeighborHash,
-}
+ORDER = "ITQ", "PCA", "KMH", "spherical", "spectral", "scalable graph"
+METHODS = {"SGH": SGHEncoder, "SGH, pairs": partial(SGHEncoder, pairs="neighbors")}
+METHODS |= {name: OTHERS[name] for name in (*ORDER, "binary autoencoder", "random")}
+METHODS["NeighborHash"] = NeighborHash
 DECODED = ("SGH", "ITQ")
 # Rows on which codes and codebook are fitted in turns.
 REFINED_ROWS = 10_000
 QUANTIZERS = ("PQ", "OPQ")
 # How many are looked at, and how many of the nearest are to be among them.
-N_RETRIEVED, NEAREST = 100, (10, 100)
+N_QUERIES, N_RETRIEVED, NEAREST = 1000, 100, (10, 100)
 # How often the curves of the reconstruction error are read, in shares of an epoch.
 READINGS = 5
 
@@ -86,9 +77,9 @@ def sample(X, n_rows, seed=0):
     return np.float32(X[np.sort(rows)])
 
 
-def reconstruction(data, query, arguments):
+def reconstruction(data, arguments):
     """Yield the squared error of held-out rows after so many examples seen."""
-    train = sample(data.train, arguments.train_rows)
+    train, query = data.train, data.query
     for n_bits, seed in product(arguments.bits, arguments.seeds):
         case = {"bits": n_bits, "seed": seed}
         order = np.random.default_rng(seed).permutation(len(train))
@@ -124,31 +115,24 @@ BUDGETS = {
 }
 
 
-def training_time(data, query, arguments):
+def training_time(data, arguments):
     """Yield processor seconds of a fit and the recall of its codes, in turn."""
-    train = sample(data.train, arguments.train_rows)
-    truth = true_neighbors(query, data.database, 100)
-    SGHEncoder(2, max_epochs=1, random_state=0).fit(train[:200])
-    linear.BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(train[:200])
+    truth = true_neighbors(data.query, data.database, 100)
+    SGHEncoder(2, max_epochs=1, random_state=0).fit(data.train[:200])
+    linear.BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(data.train[:200])
     for n_bits, seed in product(arguments.bits, arguments.seeds):
         for method, (name, values) in BUDGETS.items():
             for value in values:
                 encoder = METHODS[method](n_bits, random_state=seed, **{name: value})
-                start = time.process_time()
-                encoder.fit(train)
-                seconds = time.process_time() - start
-                recall = by_hamming(encoder, data, query, truth)["10@100"]
+                seconds, _ = tools.cpu_seconds_of(encoder.fit, data.train)
+                recall = by_hamming(encoder, data, truth)["10@100"]
                 case = {"method": method, "bits": n_bits, "seed": seed, name: value}
                 yield {**case, "seconds": seconds, "10@100": recall}
 
 
 # Settings that are said to make codes follow the direction of rows.
-SCALES = {
-    "none": {},
-    "latent 0.3": {"scale": LatentScale(0.3)},
-    "latent 1": {"scale": LatentScale(1.0)},
-    "normalize": {"normalize": True},
-}
+SCALES = {"none": {}, "latent 0.3": {"scale": LatentScale(0.3)}}
+SCALES |= {"latent 1": {"scale": LatentScale(1.0)}, "normalize": {"normalize": True}}
 CODINGS = {
     f"{coding}, {gradient}": {"coding": coding, "gradient": gradient}
     for coding in ("01", "pm1")
@@ -156,114 +140,106 @@ CODINGS = {
 }
 
 
-def scaled_recall(data, query, arguments):
+def scaled_recall(data, arguments):
     """Yield recalls where rows have random strengths, of the rows as they were."""
     strength = np.random.default_rng(0)
-    parts = [sample(data.train, arguments.train_rows), data.database, query]
-    train, database, queries = (
-        np.float32(X * strength.lognormal(0, 0.6, (len(X), 1))) for X in parts
+    parts = (
+        np.float32(X * strength.lognormal(0, 0.6, (len(X), 1)))
+        for X in (data.train, data.database, data.query)
     )
-    scaled = replace(data, database=database)
-    truth = true_neighbors(query, data.database, 100)
-    yield from variants(SCALES, train, scaled, queries, truth, arguments)
+    scaled = RetrievalData(data.name, data.metric, *parts)
+    truth = true_neighbors(data.query, data.database, 100)
+    yield from variants(SCALES, scaled, truth, arguments)
 
 
-def coded_recall(data, query, arguments):
+def coded_recall(data, arguments):
     """Yield recalls of codes learned as 0/1 and as -1/+1."""
-    train = sample(data.train, arguments.train_rows)
-    truth = true_neighbors(query, data.database, 100)
-    yield from variants(CODINGS, train, data, query, truth, arguments)
+    truth = true_neighbors(data.query, data.database, 100)
+    yield from variants(CODINGS, data, truth, arguments)
 
 
-def variants(kinds, train, data, query, truth, arguments):
+def variants(kinds, data, truth, arguments):
     for seed, n_bits in product(arguments.seeds, arguments.bits):
         for name, params in kinds.items():
-            encoder = SGHEncoder(n_bits, random_state=seed, **params).fit(train)
+            encoder = SGHEncoder(n_bits, random_state=seed, **params).fit(data.train)
             case = {"method": name, "search": "Hamming", "bits": n_bits, "seed": seed}
-            yield case | by_hamming(encoder, data, query, truth)
+            yield case | by_hamming(encoder, data, truth)
 
 
-def recalls(data, query, arguments, metric):
+def recalls(data, arguments, metric):
     """Yield recalls, a method and search at a time."""
-    train = sample(data.train, arguments.train_rows)
-    truth = true_neighbors(query, data.database, 100, metric=metric)
+    truth = true_neighbors(data.query, data.database, 100, metric=metric)
     for seed, n_bits in product(arguments.seeds, arguments.bits):
         case = {"bits": n_bits, "seed": seed}
         for method in [*METHODS, *QUANTIZERS]:
             if method in QUANTIZERS:
-                index = quantizer(method, n_bits, train, data.database, metric)
-                positions = index.search(np.float32(query), N_RETRIEVED)[1]
+                index = quantizer(method, n_bits, data, metric)
+                positions = index.search(data.query, N_RETRIEVED)[1]
                 found = by_position(positions, truth)
                 yield {"method": method, "search": "asymmetric"} | case | found
                 continue
             encoder = METHODS[method](n_bits, random_state=seed)
             try:
-                encoder.fit(train)
+                encoder.fit(data.train)
             except ValueError as error:
                 print(f"{method} left out: {error}")
                 continue
-            task = train, data, query, truth, metric
-            for search, found in searches(method, encoder, *task):
+            for search, found in searches(method, encoder, data, truth, metric):
                 yield {"method": method, "search": search} | case | found
 
 
-def searches(method, encoder, train, data, query, truth, metric):
+def searches(method, encoder, data, truth, metric):
     """Yield the searches of an encoder's codes by name, and what they find."""
-    yield "Hamming", by_hamming(encoder, data, query, truth)
+    yield "Hamming", by_hamming(encoder, data, truth)
     if method == "spherical":
         codes = encoder.transform_packed(data.database)
         positions = [
             np.argsort(spherical_hamming_distances(one, codes)[0], kind="stable")
-            for one in encoder.transform_packed(query)[:, None]
+            for one in encoder.transform_packed(data.query)[:, None]
         ]
         nearest = np.stack([found[:N_RETRIEVED] for found in positions])
         yield "own distance", by_position(nearest, truth)
     if method not in DECODED:
         return
     bits = encoder.transform(data.database)
-    decoder = least_squares(encoder, train)
+    decoder = least_squares(encoder, data.train)
     for search in ("asymmetric", "refined"):
         if search == "refined":
-            some = sample(train, REFINED_ROWS)
+            some = sample(data.train, REFINED_ROWS)
             decoder.set_params(n_alternations=10).fit(some, encoder.transform(some))
             bits = decoder.refine(data.database, bits)
         index = AsymmetricNeighbors(N_RETRIEVED, packed=True, metric=metric)
         index.fit(pack_bits(bits), decoder=decoder)
-        positions = index.kneighbors(query, return_distance=False)
+        positions = index.kneighbors(data.query, return_distance=False)
         yield search, by_position(positions, truth)
 
 
-def by_hamming(encoder, data, query, truth):
+def by_hamming(encoder, data, truth):
     """Return recalls of the Hamming ranking, in expectation over ties."""
-    codes = encoder.transform_packed(query), encoder.transform_packed(data.database)
-    recall = partial(neighbor_recall_score, *codes, packed=True)
-    return {
-        f"{k}@{N_RETRIEVED}": float(recall(truth[:, :k], n_retrieved=N_RETRIEVED))
-        for k in NEAREST
-    }
+    codes = map(encoder.transform_packed, (data.query, data.database))
+    options = {"n_retrieved": N_RETRIEVED, "packed": True}
+    recall = partial(metrics.neighbor_recall_score, *codes, **options)
+    return {f"{k}@{N_RETRIEVED}": recall(truth[:, :k]) for k in NEAREST}
 
 
 def by_position(positions, truth):
     """Return recalls of a ranking without ties."""
-    found = positions[:, :N_RETRIEVED, None]
-    return {
-        f"{k}@{N_RETRIEVED}": float((found == truth[:, None, :k]).any(axis=1).mean())
-        for k in NEAREST
-    }
+    recall = partial(metrics.search_recall_score, positions[:, :N_RETRIEVED])
+    return {f"{k}@{N_RETRIEVED}": recall(truth[:, :k]) for k in NEAREST}
 
 
-def quantizer(method, n_bits, train, database, metric):
+def quantizer(method, n_bits, data, metric):
     """Return faiss's product quantizer of as many bits, filled."""
     import faiss
 
-    n_columns, n_bytes = train.shape[1], n_bits // 8
+    n_columns, n_bytes = data.train.shape[1], n_bits // 8
     # It needs as many columns in each part; zeros at the end change no distance.
     padded = -(-n_columns // n_bytes) * n_bytes
     kind = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
     before = f"OPQ{n_bytes}_{padded}" if method == "OPQ" else f"Pad{padded}"
     index = faiss.index_factory(n_columns, f"{before},PQ{n_bytes}x8", kind)
-    index.train(np.float32(train))
-    index.add(np.float32(database))
+    index.train(data.train)
+    index.add(data.database)
     return index
 
 
@@ -326,13 +302,9 @@ def time_figures(rows):
 
     The least and the most over the lengths, for the longest training of each.
     """
-    longest = {
-        method: {
-            row["bits"]: row["seconds"]
-            for row in sorted(own, key=lambda row: row.get(BUDGETS[method][0], 0))
-        }
-        for (method,), own in grouped(rows, "method").items()
-    }
+    longest = defaultdict(dict)
+    for row in rows:  # of each method and length the longest is the last
+        longest[row["method"]][row["bits"]] = row["seconds"]
     ours, theirs = longest["SGH"], longest["binary autoencoder"]
     ratios = [theirs[n_bits] / ours[n_bits] for n_bits in ours]
     return {
@@ -382,15 +354,16 @@ def show(arguments):
 def measure(figure, arguments):
     """Measure a figure, and keep it in a file after each row."""
     data = load(figure, arguments.files, arguments.data_home)
-    query = sample(data.query, 1000)
-    data = replace(data, database=sample(data.database, arguments.database_rows))
+    parts = data.train, data.database, data.query
+    sizes = arguments.train_rows, arguments.database_rows, N_QUERIES
+    data = RetrievalData(data.name, data.metric, *map(sample, parts, sizes))
     about = (
         f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
-        f"{len(query):,} queries, at most {arguments.train_rows:,} training rows"
+        f"{len(data.query):,} queries, at most {arguments.train_rows:,} training rows"
     )
     print(f"\n## {figure}, {about}", flush=True)
     rows = []
-    for row in FIGURES[figure](data, query, arguments):
+    for row in FIGURES[figure](data, arguments):
         rows.append(row)
         shown = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
         print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)

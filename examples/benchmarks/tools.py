@@ -16,6 +16,7 @@ import re
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -333,19 +334,15 @@ def head():
         for name, module in loaded.items()
         if hasattr(module, "__version__")
     }
+    torch = sys.modules.get("torch")
+    used = torch and torch.cuda.is_initialized()
+    gpu = [torch.cuda.get_device_name()] if used else []
     return {
         "date": str(datetime.date.today()),
-        "machine": " and ".join(processors()),
+        "machine": " and ".join([processor_name(), *gpu]),
         "cores": os.cpu_count(),
         "versions": versions,
     }
-
-
-def processors():
-    """Return the names of the processor, and of the GPU where one was used."""
-    torch = sys.modules.get("torch")
-    used = torch and torch.cuda.is_initialized()
-    return [processor_name(), *([torch.cuda.get_device_name()] if used else [])]
 
 
 def processor_name():
@@ -366,11 +363,15 @@ def command():
 # Times
 
 
-def seconds_of(call, *arguments, **options):
+def seconds_of(call, *arguments, clock=time.perf_counter, **options):
     """Return the seconds that a call takes, and its answer."""
-    start = time.perf_counter()
+    start = clock()
     answer = call(*arguments, **options)
-    return time.perf_counter() - start, answer
+    return clock() - start, answer
+
+
+# The same of the processor, in all threads.
+cpu_seconds_of = partial(seconds_of, clock=time.process_time)
 
 
 def turns(calls, rounds, most_seconds=float("inf")):
@@ -419,26 +420,18 @@ def load_tfidf(data_home=None):
     return RetrievalData("20newsgroups-tfidf", "cosine", database, database, query)
 
 
-LOADERS = {
-    "digits": lambda data_home=None: load_digits_retrieval(),
-    "tfidf": load_tfidf,
-    "minilm": lambda data_home=None: load_20newsgroups("minilm", data_home=data_home),
-    "fashion_mnist": load_fashion_mnist,
-    "passages": load_passages,
-    "sift": load_sift,
-    "glove": load_glove,
-    "glove_100k": lambda data_home=None: load_glove(100_000, data_home=data_home),
+SETS = {
+    "digits": ("digits, 8 x 8", lambda data_home=None: load_digits_retrieval()),
+    "tfidf": ("20 Newsgroups, tf-idf", load_tfidf),
+    "minilm": ("MiniLM sentence embeddings", partial(load_20newsgroups, "minilm")),
+    "fashion_mnist": ("Fashion-MNIST images", load_fashion_mnist),
+    "passages": ("MiniLM embeddings of passages", load_passages),
+    "sift": ("SIFT, wallpapers", load_sift),
+    "glove": ("GloVe word vectors", load_glove),
+    "glove_100k": ("GloVe word vectors, 100 000", partial(load_glove, 100_000)),
 }
-TITLES = {
-    "digits": "digits, 8 x 8",
-    "tfidf": "20 Newsgroups, tf-idf",
-    "minilm": "MiniLM sentence embeddings",
-    "fashion_mnist": "Fashion-MNIST images",
-    "passages": "MiniLM embeddings of passages",
-    "sift": "SIFT, wallpapers",
-    "glove": "GloVe word vectors",
-    "glove_100k": "GloVe word vectors, 100 000",
-}
+TITLES = {name: title for name, (title, _) in SETS.items()}
+LOADERS = {name: load for name, (_, load) in SETS.items()}
 # Rows that the encoder of words is fitted to, and rows that are mixed at a time.
 N_TRAIN, BLOCK = 20_000, 100_000
 

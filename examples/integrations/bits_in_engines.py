@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import tools  # noqa: E402
 
 from skhash import AsymmetricNeighbors, HammingNeighbors, ITQHash, export  # noqa: E402
-from skhash.metrics import true_neighbors  # noqa: E402
+from skhash.metrics import search_recall_score, true_neighbors  # noqa: E402
 from skhash.quantization import LinearDecoder  # noqa: E402
 
 K, N_CANDIDATES = 10, 100
@@ -68,7 +68,7 @@ class Engine:
 
 
 class Fetching(Engine):
-    """One that gives ids, codes and factors of the nearest; their order is made here."""
+    """Gives ids, codes and factors of the nearest, whose order is made here."""
 
     def by_distance(self, question, k):
         return self._rows(question, k)[0]
@@ -326,9 +326,7 @@ def measure(name, index, questions, address, truth=None):
             find(questions[0])
             timed = [tools.seconds_of(find, question) for question in questions]
             seconds, found = zip(*timed, strict=True)
-            recall = None
-            if truth is not None:
-                recall = np.mean(list(map(np.isin, found, truth)))
+            recall = None if truth is None else search_recall_score(found, truth)
             size = engine.nbytes / index.n_samples_fit_
             ms = 1000 * median(seconds) if engine.is_timed else None
             yield name, engine.stored, asked, size, recall, ms

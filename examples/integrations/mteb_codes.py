@@ -79,19 +79,13 @@ class SameLabel(AbsTaskRetrieval):
         ids = [str(i) for i in range(n + len(labels))]
         texts = [{"id": i, "text": i, "title": ""} for i in ids]
         relevant = labels == data.database_labels
-        self.dataset = {
-            "default": {
-                "test": {
-                    "corpus": Dataset.from_list(texts[:n]),
-                    "queries": Dataset.from_list(texts[n:]),
-                    "relevant_docs": {
-                        i: {ids[j]: 1 for j in np.flatnonzero(own)}
-                        for i, own in zip(ids[n:], relevant, strict=True)
-                    },
-                    "top_ranked": None,
-                }
-            }
+        relevant_docs = {
+            i: {ids[j]: 1 for j in np.flatnonzero(own)}
+            for i, own in zip(ids[n:], relevant, strict=True)
         }
+        corpus, queries = map(Dataset.from_list, (texts[:n], texts[n:]))
+        test = {"corpus": corpus, "queries": queries, "relevant_docs": relevant_docs}
+        self.dataset = {"default": {"test": test | {"top_ranked": None}}}
         self.data_loaded = True
 
 
