@@ -172,11 +172,10 @@ def main():
     arguments = parser.parse_args()
     folder, n_codes = arguments.folder, int(arguments.codes)
     folder.mkdir(parents=True, exist_ok=True)
-    n_parts = -(-n_codes // PART)
     clusters = [folder / f"clusters-{part:03}" for part in range(n_codes // PART)]
     parts = f"{n_codes // PART} parts"
     steps = {
-        "make": ("codes made", make_parts, [n_parts, arguments.data_home]),
+        "make": ("codes made", make_parts, [-(-n_codes // PART), arguments.data_home]),
         "build": ("whole", build, [n_codes]),
         "search": ("whole", search, [[folder / f"index-{n_codes}"], n_codes]),
         "build_parts": (parts, build_parts, [n_codes]),

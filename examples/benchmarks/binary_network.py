@@ -110,9 +110,8 @@ def predict_in_torch(layers, X):
 
 
 def fit(name, sizes, arguments, **params):
-    epochs = epochs_of(name, arguments)
-    params = COMMON | {"max_epochs": epochs, "random_state": 0} | params
-    return SBNClassifier(sizes, **params).fit(*load(name)[0])
+    fixed = COMMON | {"max_epochs": epochs_of(name, arguments), "random_state": 0}
+    return SBNClassifier(sizes, **fixed | params).fit(*load(name)[0])
 
 
 def speed(arguments):
@@ -213,7 +212,7 @@ CODES = {
 }
 
 
-def make(method, n_bits, params):
+def make(method, n_bits, **params):
     params = CODES[method] | params
     if method == "SupervisedHash":
         return SupervisedHash(n_bits, hidden_layer_sizes=(256,), **params)
@@ -226,12 +225,11 @@ def codes(arguments):
     table = Table(names).printed()
     for name in SIZES:
         (X, y), searched, query = load(name)
-        epochs = epochs_of(name, arguments)
         for n_bits, method in product((32, 64), CODES):
             found, seconds = {key: [] for key in searched}, []
             for seed in SEEDS:
-                params = {"max_epochs": epochs, "random_state": seed}
-                encoder = make(method, n_bits, params)
+                epochs = epochs_of(name, arguments)
+                encoder = make(method, n_bits, max_epochs=epochs, random_state=seed)
                 seconds.append(seconds_of(encoder.fit, X, y)[0])
                 for database, rows in searched.items():
                     found[database].append(search(encoder, query, rows))

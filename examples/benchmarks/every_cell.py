@@ -101,11 +101,6 @@ class Task:
         return Task(rows[n_queries:], rows[:n_queries])
 
 
-def load(name, data_home):
-    data = tools.LOADERS[name](data_home=data_home)
-    return Task(*(np.asarray(it, np.float32) for it in (data.database, data.query)))
-
-
 class Fits:
     """Encoders fitted to rows when they are asked for, with the seconds of the fit.
 
@@ -161,8 +156,9 @@ def measure(task, fits, method, n_bits, seed):
 def run(name, arguments, results):
     """Measure all methods at all lengths on one data set."""
     check_lengths(results, arguments.bits)
-    task, part = load(name, arguments.data_home), "test"
-    methods = arguments.methods
+    data = tools.LOADERS[name](data_home=arguments.data_home)
+    task = Task(*map(np.float32, (data.database, data.query)))
+    part, methods = "test", arguments.methods
     if arguments.ablation is not None:
         task, part = task.validation(), "validation"
         methods = [OURS, *map(variant, arguments.ablation or CHANGES)]

@@ -47,15 +47,12 @@ def numpy_by_product(queries, database, query_labels, labels):
 
 def numpy_by_xor(queries, database, query_labels, labels):
     """XOR of 64-bit words, ``bitwise_count``, ``argsort`` of bytes."""
-    query_words = packed_to_words(pack_bits(queries))
-    words = packed_to_words(pack_bits(database))
+    query_words, words = (
+        packed_to_words(pack_bits(bits))[:, 0] for bits in (queries, database)
+    )
 
     def distances(rows):
-        differing = [
-            np.bitwise_count(query_words[rows, None, w] ^ words[None, :, w])
-            for w in range(words.shape[1])
-        ]
-        return differing[0] if len(differing) == 1 else sum(map(np.int16, differing))
+        return np.bitwise_count(query_words[rows, None] ^ words)
 
     return _mean_average_precision(distances, query_labels, labels)
 

@@ -43,14 +43,6 @@ def make_network(widths, generator):
     return network.double()
 
 
-def make_problem(widths, seed):
-    """Return a network, one input, and the generator that has drawn them."""
-    generator = torch.Generator().manual_seed(seed)
-    network = make_network(widths, generator)
-    X = torch.randn(1, N_FEATURES, generator=generator, dtype=torch.float64)
-    return network, X, generator
-
-
 def loss(outputs):
     """Minus the log likelihood of the first class."""
     return -outputs.log_softmax(dim=-1)[..., 0]
@@ -97,7 +89,9 @@ def main():
     for name, gradient in ESTIMATORS.items():
         results = []
         for seed in range(arguments.networks):
-            network, X, generator = make_problem(arguments.widths, seed)
+            generator = torch.Generator().manual_seed(seed)
+            network = make_network(arguments.widths, generator)
+            X = torch.randn(1, N_FEATURES, generator=generator, dtype=torch.float64)
             results.append(measure(network, gradient, X, generator, *sizes))
         medians = torch.tensor(results).median(dim=0).values.flatten()
         table.add(name, *medians.tolist())

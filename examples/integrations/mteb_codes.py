@@ -105,8 +105,7 @@ def main():
     table = tools.Table(TABLE).printed()
     table.add("floats", 4 * width, "floats", score(Rows(task.rows), task))
     for kind, size in ((OutputDType.INT8, width), (OutputDType.BINARY, -(-width // 8))):
-        wrapped = CompressionWrapper(Rows(task.rows), kind)
-        found = score(wrapped, task)
+        found = score(CompressionWrapper(Rows(task.rows), kind), task)
         table.add(f"mteb, {kind.value}", size, "compressed, too", found)
     for n_bytes in args.bytes:
         quantizer = AdditiveQuantizer(n_bytes).fit(normalize(database))
