@@ -6,9 +6,9 @@ decides by a rule that stands beside its figures::
 
     python examples/benchmarks/propositions.py --output docs/results/propositions.json
 
-Two minutes of one core; ``--only B.1 B.2`` are those whose numbers have one of these
-words. States are -1 and +1; the noise is logistic with
-F(a) = sigmoid(2 a), unless a check says otherwise.
+Two minutes of one core. ``--only B.1 B.2`` checks those whose numbers contain one of
+these words. States are -1 and +1; the noise is logistic with F(a) = sigmoid(2 a),
+unless a check says otherwise.
 """
 
 import inspect
