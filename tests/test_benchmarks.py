@@ -98,7 +98,7 @@ def test_the_headline_is_drawn_from_what_is_stored(load, tmp_path, monkeypatch):
     title = script.TITLES["minilm"]
     script.draw(title)
     for name in ("picture.svg", "picture-dark.svg"):
-        is_dark = script.finish.__globals__["ON_DARK"] in (tmp_path / name).read_text()
+        is_dark = script.tools.ON_DARK in (tmp_path / name).read_text()
         assert is_dark == ("dark" in name)
     curves = script.curves(script.read_table(script.BYTES, title))
     assert [point["bytes"] for point in curves["PQ"]] == [4, 8, 16]

@@ -30,26 +30,26 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
 import faiss
 import numpy as np
 from sklearn.preprocessing import normalize
-from tools import LOADERS, Table, add_output, columns, medians, save, turns
+from tools import LOADERS, Table, medians, options, save, seconds_of, turns
 
 from skhash import AdditiveQuantizer, ITQHash
+from skhash.metrics import search_recall_score
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.quantization import LinearDecoder
 
-N_TRAIN, N_QUERIES, CHUNK = 20_000, 1000, 50_000
-SEARCHES = columns(
+N_TRAIN, N_QUERIES, CHUNK, TURNS = 20_000, 1000, 50_000, 5
+SEARCHES = (
     "bytes | k | search | ms of 1000 at once :.4f | ms of one :.3f | "
     "faiss / skhash of 1000 :.2f | faiss / skhash of one :.2f | "
     "GB/s a thread of 1000 :.0f | GB/s of one :.0f"
 )
-MEMORY = columns(
+MEMORY = (
     "MB of files :.0f | nbytes_, MB :.0f | MB without :.0f | MB opened :.0f | "
     "MB at most :.0f | ms to open :.0f | 100 queries, s :.1f | then, s :.2f"
 )
@@ -108,8 +108,8 @@ def compare(args, n_bytes, vectors, queries, table):
     searches = {name: index.kneighbors for name, index in indexes.items()}
     faiss.omp_set_num_threads(args.threads)
     searches["IndexPQFastScan"] = fast_scan(vectors, n_bytes).search
-    rounds = (queries, args.turns), (queries[:1], 10 * args.turns)
-    for k in args.k:
+    rounds = (queries, TURNS), (queries[:1], 10 * TURNS)
+    for k in (10, 100):
         batch, single = (
             medians({it: partial(own, some, k) for it, own in searches.items()}, turns)
             for some, turns in rounds
@@ -131,46 +131,35 @@ def most_resident():
     return 1024 * int(line.split()[1])
 
 
-def report_memory(n, n_bytes, output):
+def report_memory(output, n=10_000_000, n_bytes=32):
     rng = np.random.default_rng(0)
     codebook = rng.normal(size=(n_bytes, 256, 64)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         codes = rng.integers(0, 256, (n, n_bytes), dtype=np.uint8)
-        index = AsymmetricNeighbors(packed=True).fit(
-            codes, decoder=(codebook, np.zeros(64))
-        )
-        index.save(folder)
+        index = AsymmetricNeighbors(packed=True)
+        index.fit(codes, decoder=(codebook, np.zeros(64))).save(folder)
         # In a separate process: memory that was used so far does not count.
         command = [sys.executable, __file__, "--opened", folder]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    table = Table(MEMORY, [list(json.loads(done.stdout).values())]).printed()
+    table = Table(MEMORY, [json.loads(done.stdout)]).printed()
     data = f"{n:,} random codes of {n_bytes} bytes, decoded to 64 columns"
     save(output, {"Memory": table}, seeds=[0], data=data)
 
 
 def search_opened(folder):
-    own = most_resident()
-    start = time.perf_counter()
-    index = AsymmetricNeighbors.load(folder, mmap=True, verify=False)
-    opened = time.perf_counter() - start
+    own, load = most_resident(), AsymmetricNeighbors.load
+    opened, index = seconds_of(load, folder, mmap=True, verify=False)
     queries = np.random.default_rng(1).normal(size=(100, 64))
     base = most_resident()
-    start = time.perf_counter()
-    index.kneighbors(queries, 10)
-    first = time.perf_counter() - start
-    start = time.perf_counter()
-    index.kneighbors(queries, 10)
-    again = time.perf_counter() - start
+    first, again = (seconds_of(index.kneighbors, queries, 10)[0] for _ in range(2))
     most = most_resident()
     size = sum(os.path.getsize(entry) for entry in os.scandir(folder))
     megabytes = (1e-6 * it for it in (size, index.nbytes_, own, base, most))
-    found = [*megabytes, 1e3 * opened, first, again]
-    print(json.dumps(dict(zip(MEMORY, found, strict=True))))
+    print(json.dumps([*megabytes, 1e3 * opened, first, again]))
 
 
-SHARES = columns(
-    "threads | search_fraction | recall :.4f | ms of one :.3f | ms of 1000 at once :.3f"
-)
+SHARES = "threads | search_fraction | recall :.4f | ms of one :.3f"
+SHARES += " | ms of 1000 at once :.3f"
 
 
 def index_of_mixtures(rows, n, n_bytes):
@@ -200,34 +189,26 @@ def report_shares(folder, data, args):
         ways = {it: partial(ask, it) for it in (1.0, 0.2, 0.1, 0.05, 0.02, 0.01)}
         one, batch = (
             turns({it: partial(way, some) for it, way in ways.items()}, n)
-            for some, n in ((ones, 5 * args.turns), ([queries], args.turns))
+            for some, n in ((ones, 5 * TURNS), ([queries], TURNS))
         )
         for share, way in ways.items():
-            is_found = (way([queries])[0][:, :, None] == truth[:, None]).any(axis=1)
+            recall = search_recall_score(*way([queries]), truth)
             least = min(one[share]) / len(ones), min(batch[share]) / len(queries)
-            table.add(index.n_jobs, share, is_found.mean(), *(1e3 * s for s in least))
+            table.add(index.n_jobs, share, recall, *(1e3 * s for s in least))
     about = f"{index.n_samples_fit_:,} mixtures of two GloVe vectors each, 16 bytes"
     save(args.output, {"Shares": table}, seeds=[0], data=about)
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data-home", help="folder of the embeddings")
-    parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--bytes", type=int, nargs="+", default=[8, 16, 32])
-    parser.add_argument("--block-bits", type=int, nargs="+", default=[8, 4, 1])
-    parser.add_argument("--k", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--shares", metavar="FOLDER")
+def main():
+    sizes = {"n": 1_000_000, "bytes": [8, 16, 32], "block_bits": [8, 4, 1]}
+    sizes["threads"] = len(os.sched_getaffinity(0))
+    parser = options(__doc__, **sizes, data_home=None, memory=False, shares=None)
     parser.add_argument("--opened", help=argparse.SUPPRESS)
-    add_output(parser)
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     if args.opened:
         return search_opened(args.opened)
     if args.memory:
-        return report_memory(10_000_000, 32, args.output)
+        return report_memory(args.output)
     if args.shares:
         data = LOADERS["glove"](data_home=args.data_home)
         return report_shares(args.shares, data, args)

@@ -3,24 +3,23 @@
 python examples/benchmarks/audit.py docs/images/audit.svg
 """
 
-import argparse
-
 import numpy as np
-from tools import LOADERS, TITLES, Table, add_output, finish, panels, save
+from tools import LOADERS, TITLES, Table, finish, options, panels, save
 
 import skhash
 
-DATA = ("digits", "fashion_mnist", "glove_100k")
+DATA = ["digits", "fashion_mnist", "glove_100k"]
 BITS, SAMPLE = (8, 16, 32, 64, 128), 20_000
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def print_line(line, *_):
+    print(line)
+
+
+def main():
+    parser = options(__doc__, data=DATA, data_home=None)
     parser.add_argument("picture", help="file to write")
-    parser.add_argument("--data", nargs="+", default=DATA, choices=LOADERS)
-    parser.add_argument("--data-home")
-    add_output(parser)
-    arguments = parser.parse_args(arguments)
+    arguments = parser.parse_args()
     titles = [TITLES[name] for name in arguments.data]
     figure, axes = panels(titles, size=(4.8, 4.2), sharey=True)
     best = Table(
@@ -31,10 +30,8 @@ def main(arguments=None):
     for ax, name, title in zip(axes, arguments.data, titles, strict=True):
         data = LOADERS[name](data_home=arguments.data_home)
         vectors = np.vstack([data.database, data.query])
-        settings = {"n_bits": BITS, "sample": SAMPLE}
-        result = skhash.audit(
-            vectors, **settings, progress=lambda line, *_: print(line)
-        )
+        settings = {"n_bits": BITS, "sample": SAMPLE, "progress": print_line}
+        result = skhash.audit(vectors, **settings)
         result.plot(ax)
         ax.get_legend().remove()
         for handle in ax.get_legend_handles_labels()[0]:

@@ -26,24 +26,24 @@ The *limit* of a single query that is compared with all codes is the time in whi
 thread reads them once, measured by the sum of the words.
 """
 
-import argparse
 import json
 import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 from scale import measured
-from tools import Table, WordCodes, add_output, columns, save, seconds_of
+from tools import Table, WordCodes, columns, options, save, seconds_of
 
 from skhash import HammingNeighbors
 from skhash.neighbors import merge_neighbors
 
 PART, N_BITS = 50_000_000, 64
-STEPS = ["make", "build", "search", "build_parts", "search_parts", "shards"]
+BATCHES = 100, 1000
 COLUMNS = columns("codes :, | way | step | seconds :.3g | MB :,.0f | bytes a code :.2f")
 
 
@@ -104,40 +104,22 @@ def build_parts(folder, n_codes):
         note(folder, f"part {part} indexed", time.perf_counter() - start)
 
 
-def search(folder, n_codes, batches):
-    """Open the index by memory map and search it."""
-    path = folder / f"index-{n_codes}"
-    measure([path], n_codes, np.load(folder / "queries.npy"), batches, {})
-
-
-def search_parts(folder, n_codes, batches):
-    """Open the parts by memory map and search one after the other."""
-    paths = [folder / f"clusters-{part:03}" for part in range(n_codes // PART)]
-    options = {"algorithm": "pruned"}
-    measure(paths, n_codes, np.load(folder / "queries.npy"), batches, options)
-
-
-def measure(paths, n_codes, queries, batches, options):
-    """Note how long searches of the indexes take, one after the other."""
-    folder = paths[0].parent
+def search(folder, paths, n_codes, algorithm="auto"):
+    """Open indexes by memory map, and search them one after the other."""
+    queries = np.load(folder / "queries.npy")
     files = [file for path in paths for file in path.iterdir()]
     size = sum(file.stat().st_size for file in files)
-    start = time.perf_counter()
-    indexes = [HammingNeighbors.load(path, mmap=True, verify=False) for path in paths]
-    opened = time.perf_counter() - start
+    load = partial(HammingNeighbors.load, mmap=True, verify=False)
+    opened, indexes = seconds_of(list, map(load, paths))
     note(folder, "opened", opened, **{"bytes a code": size / n_codes})
     for index in indexes:
-        index.set_params(**options)
+        index.set_params(algorithm=algorithm)
     starts = range(0, n_codes, n_codes // len(indexes))
 
     def nearest(some):
         found = [index.kneighbors(some, 10) for index in indexes]
-        return merge_neighbors(
-            [
-                (away, at + start)
-                for (away, at), start in zip(found, starts, strict=True)
-            ]
-        )
+        pairs = zip(found, starts, strict=True)
+        return merge_neighbors([(away, at + start) for (away, at), start in pairs])
 
     def within(some):
         for index in indexes:
@@ -145,11 +127,10 @@ def measure(paths, n_codes, queries, batches, options):
 
     for name, ask in (("10 nearest", nearest), ("radius 2", within)):
         note(folder, f"first query, {name}", seconds(ask, queries[:1]))
-        single = [seconds(ask, queries[i : i + 1]) for i in range(1, 20)]
+        single = [seconds(ask, one[None]) for one in queries[1:20]]
         note(folder, f"one query, {name}", median(single))
-        for n_queries in batches:
-            spent = seconds(ask, queries[:n_queries])
-            note(folder, f"{n_queries} queries, {name}", spent)
+        for n in BATCHES:
+            note(folder, f"{n} queries, {name}", seconds(ask, queries[:n]))
     words = [index.packed_codes_.ravel().view(np.uint64) for index in indexes]
     read = median(seconds(lambda: [one.sum() for one in words]) for _ in range(3))
     note(folder, "limit: all codes read once", read)
@@ -169,15 +150,11 @@ def shards(folder, n_codes, n_queries):
         note(folder, "first query", seconds(index.kneighbors, queries[:1]))
         single = [seconds(index.kneighbors, queries[i : i + 1]) for i in range(9)]
         note(folder, "one query, 10 nearest", median(single))
-        start = time.perf_counter()
-        expected = index.kneighbors(queries)
-        spent = time.perf_counter() - start
+        spent, expected = seconds_of(index.kneighbors, queries)
         note(folder, f"{n_queries} queries, 10 nearest", spent)
         pid = min(client.run(os.getpid).values())
         threading.Timer(spent / 2, os.kill, [pid, signal.SIGKILL]).start()
-        start = time.perf_counter()
-        found = index.kneighbors(queries)
-        spent = time.perf_counter() - start
+        spent, found = seconds_of(index.kneighbors, queries)
         same = all(map(np.array_equal, found, expected))
         note(folder, f"{n_queries} queries, a worker killed", spent)
         if not same or pid in client.run(os.getpid).values():
@@ -189,31 +166,25 @@ def seconds(function, *arguments):
     return seconds_of(function, *arguments)[0]
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main():
+    parser = options(__doc__, codes=1e8, data_home=None)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--codes", type=lambda text: int(float(text)), default=10**8)
-    parser.add_argument("--batches", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--only", choices=STEPS, nargs="+", default=STEPS)
-    parser.add_argument("--data-home")
-    add_output(parser)
-    arguments = parser.parse_args(arguments)
-    folder, n_codes = arguments.folder, arguments.codes
+    arguments = parser.parse_args()
+    folder, n_codes = arguments.folder, int(arguments.codes)
     folder.mkdir(parents=True, exist_ok=True)
-    n_parts = -(-n_codes // PART)
+    clusters = [folder / f"clusters-{part:03}" for part in range(n_codes // PART)]
     parts = f"{n_codes // PART} parts"
     steps = {
-        "make": ("codes made", make_parts, [n_parts, arguments.data_home]),
+        "make": ("codes made", make_parts, [-(-n_codes // PART), arguments.data_home]),
         "build": ("whole", build, [n_codes]),
-        "search": ("whole", search, [n_codes, arguments.batches]),
+        "search": ("whole", search, [[folder / f"index-{n_codes}"], n_codes]),
         "build_parts": (parts, build_parts, [n_codes]),
-        "search_parts": (parts, search_parts, [n_codes, arguments.batches]),
-        "shards": ("2 Dask workers", shards, [n_codes, arguments.batches[-1]]),
+        "search_parts": (parts, search, [clusters, n_codes, "pruned"]),
+        "shards": ("2 Dask workers", shards, [n_codes, BATCHES[-1]]),
     }
     noted(folder)
     table = Table(COLUMNS).printed()
-    for name in arguments.only:
-        way, step, given = steps[name]
+    for name, (way, step, given) in steps.items():
         spent, most = measured(step, folder, *given)
         whole = {"step": f"all of {name}", "seconds": spent, "MB": most / 1e6}
         for row in [*noted(folder), whole]:

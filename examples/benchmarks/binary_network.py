@@ -16,10 +16,9 @@ blocks of 1000 rows. All take turns in one process.
 temperatures with identity straight-through.
 """
 
-import argparse
-import statistics
-from functools import cache
+from functools import cache, partial
 from itertools import product
+from statistics import median
 
 import joblib
 import numpy as np
@@ -30,21 +29,16 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from supervised_hashing import load as load_images
 from threadpoolctl import threadpool_limits
-from tools import Table, add_output, medians, save, seconds_of
+from tools import Table, medians, options, save, seconds_of, with_spread
 
 from skhash import HammingNeighbors, SBNClassifier, SupervisedHash
 from skhash.metrics import mean_average_precision_score
 from skhash.networks import BayesBiNNWeights
 
 # Parameters of all fits, whatever the defaults are.
-COMMON = {
-    "gradient": "st",
-    "init_scale": 1.0,
-    "lr_schedule": "cosine",
-    "n_predict_samples": 0,
-    "device": "cpu",
-}
-N_PREDICTED, BLOCK_ROWS = 10_000, 1000
+COMMON = {"gradient": "st", "init_scale": 1.0, "lr_schedule": "cosine"}
+COMMON |= {"n_predict_samples": 0, "device": "cpu"}
+N_PREDICTED, BLOCK_ROWS, REPEATS, SEEDS = 10_000, 1000, 7, (0, 1, 2)
 DIGITS_EPOCHS = 40
 SIZES = {"digits": [(256, 256)], "fashion_mnist": [(256, 256), (1024, 1024, 1024)]}
 
@@ -60,6 +54,10 @@ def load(name):
         return (X, y), {"training": (X, y)}, (query, query_labels)
     train, other, _, query = load_images().values()
     return train, {"training": train, "separate": other}, query
+
+
+def epochs_of(name, arguments):
+    return DIGITS_EPOCHS if name == "digits" else arguments.epochs
 
 
 # Speed
@@ -111,10 +109,9 @@ def predict_in_torch(layers, X):
     return torch.cat(classes).numpy()
 
 
-def fit(name, sizes, epochs, **params):
-    epochs = DIGITS_EPOCHS if name == "digits" else epochs
-    params = COMMON | {"max_epochs": epochs, "random_state": 0} | params
-    return SBNClassifier(sizes, **params).fit(*load(name)[0])
+def fit(name, sizes, arguments, **params):
+    fixed = COMMON | {"max_epochs": epochs_of(name, arguments), "random_state": 0}
+    return SBNClassifier(sizes, **fixed | params).fit(*load(name)[0])
 
 
 def speed(arguments):
@@ -137,29 +134,27 @@ SPEED_TABLES = {
     "speed": (
         "network | rows | threads | packed :.3g | NumPy :.3g | torch :.3g | ratio :.1f"
     ),
-    "layers": {"layer": "", "packed": ".3g", "NumPy": ".3g", "ratio": ".1f"},
+    "layers": "layer | packed :.3g | NumPy :.3g | ratio :.1f",
 }
 
 
 def measure_speed(name, sizes, arguments, tables):
     """Measure accuracies, bytes and milliseconds of a network, and of its layers."""
-    binary = fit(name, sizes, arguments.epochs, weights="mirror", lr=0.01)
-    real = {"gradient": ReLU(), "lr": 0.003}
-    real = fit(name, sizes, arguments.epochs, **real)
+    binary = fit(name, sizes, arguments, weights="mirror", lr=0.01)
+    real = fit(name, sizes, arguments, gradient=ReLU(), lr=0.003)
     network, layers = binary.export_deterministic(), fold(real)
     query, labels = load(name)[2]
     assert np.array_equal(network.predict(query), binary.predict(query))
     title = f"{name}, {query.shape[1]}-{'-'.join(map(str, sizes))}"
-    classes = binary.predict(query), network.predict(query)
-    classes += (predict_in_numpy(layers, query),)
+    classes = [binary.predict(query), network.predict(query)]
+    classes.append(predict_in_numpy(layers, query))
     accuracies = [100 * float(np.mean(predicted == labels)) for predicted in classes]
     row = [title, *accuracies, *kilobytes(network, layers)]
     tables["networks"].rows.append(row)
     X = np.resize(query, (N_PREDICTED, query.shape[1]))
-    tables["speed"].rows += speed_rows(title, network, layers, X, arguments.repeats)
+    tables["speed"].rows += speed_rows(title, network, layers, X)
     with threadpool_limits(1):
-        rows = layer_rows(title, network, layers, X, arguments.repeats)
-        tables["layers"].rows += rows
+        tables["layers"].rows += layer_rows(title, network, layers, X)
 
 
 def kilobytes(network, layers):
@@ -170,10 +165,10 @@ def kilobytes(network, layers):
     return [n_bytes / 1e3 for n_bytes in (both + packed, both + inner, packed, inner)]
 
 
-def speed_rows(title, network, layers, X, repeats):
+def speed_rows(title, network, layers, X):
     """Return the time of all rows, with one thread and two, and of one row."""
     tensors, rows = [tuple(map(torch.from_numpy, layer)) for layer in layers], []
-    for n, threads, times in ((len(X), 1, repeats), (len(X), 2, repeats), (1, 1, 20)):
+    for n, threads, times in ((len(X), 1, REPEATS), (len(X), 2, REPEATS), (1, 1, 20)):
         torch.set_num_threads(threads)
         functions = {
             "packed": lambda n=n: network.predict(X[:n]),
@@ -187,25 +182,19 @@ def speed_rows(title, network, layers, X, repeats):
     return rows
 
 
-def layer_rows(title, network, layers, X, repeats):
+def layer_rows(title, network, layers, X):
     """Return the time of each layer beside that of its float product; one thread."""
     x = ((X - network.mean) / network.scale).astype(np.float32)
     packed, h, rows = None, X, []
     for i, (layer, (weight, _)) in enumerate(zip(network.layers, layers, strict=False)):
-        run = layer.read if i else layer
-        given = packed if i else x
-        found = medians(
-            {
-                "packed": lambda run=run, given=given: run(given),
-                "float": lambda h=h, weight=weight: h @ weight.T,
-            },
-            repeats,
-        )
+        run = partial(layer.read, packed) if i else partial(layer, x)
+        times = partial(np.matmul, h, weight.T)
+        found = medians({"packed": run, "float": times}, REPEATS)
         what = f"{weight.shape[1]} {'bits' if i else 'real numbers'}"
         name = f"{title}: {what} to {weight.shape[0]}"
         ratio = found["float"] / found["packed"]
         rows.append([name, *(1000 * it for it in found.values()), ratio])
-        packed, h = run(given), np.maximum(h @ weight.T, 0)
+        packed, h = run(), np.maximum(times(), 0)
     return rows
 
 
@@ -223,7 +212,7 @@ CODES = {
 }
 
 
-def make(method, n_bits, params):
+def make(method, n_bits, **params):
     params = CODES[method] | params
     if method == "SupervisedHash":
         return SupervisedHash(n_bits, hidden_layer_sizes=(256,), **params)
@@ -236,34 +225,28 @@ def codes(arguments):
     table = Table(names).printed()
     for name in SIZES:
         (X, y), searched, query = load(name)
-        epochs = DIGITS_EPOCHS if name == "digits" else arguments.epochs
-        for n_bits, method in product(arguments.bits, arguments.methods):
+        for n_bits, method in product((32, 64), CODES):
             found, seconds = {key: [] for key in searched}, []
-            for seed in arguments.seeds:
-                params = {"max_epochs": epochs, "random_state": seed}
-                encoder = make(method, n_bits, params)
+            for seed in SEEDS:
+                epochs = epochs_of(name, arguments)
+                encoder = make(method, n_bits, max_epochs=epochs, random_state=seed)
                 seconds.append(seconds_of(encoder.fit, X, y)[0])
                 for database, rows in searched.items():
                     found[database].append(search(encoder, query, rows))
             for database, scores in found.items():
-                mean, precision = map(float, np.mean(scores, axis=0))
-                spread = float(np.ptp([score for score, _ in scores])) / 2
-                row = [name, database, n_bits, method, [mean, spread], precision]
-                table.add(*row, statistics.median(seconds))
-    save(arguments.output, {"found": table}, seeds=arguments.seeds)
+                found, precisions = zip(*scores, strict=True)
+                cells = with_spread(found), float(np.mean(precisions)), median(seconds)
+                table.add(name, database, n_bits, method, *cells)
+    save(arguments.output, {"found": table}, seeds=SEEDS)
 
 
 def search(encoder, query, database):
     """Return the mean average precision, and the precision of 100 nearest codes."""
-    rows, labels = query
-    packed = encoder.transform_packed(database[0]), encoder.transform_packed(rows)
-    index = HammingNeighbors(100, packed=True).fit(packed[0])
-    nearest = index.kneighbors(packed[1], return_distance=False)
-    precision = np.mean(database[1][nearest] == labels[:, None])
-    score = mean_average_precision_score(
-        encoder.transform(rows), encoder.transform(database[0]), labels, database[1]
-    )
-    return score, precision
+    bits, others = encoder.transform(query[0]), encoder.transform(database[0])
+    index = HammingNeighbors(100).fit(others)
+    nearest = index.kneighbors(bits, return_distance=False)
+    precision = np.mean(database[1][nearest] == query[1][:, None])
+    return mean_average_precision_score(bits, others, query[1], database[1]), precision
 
 
 # Training
@@ -286,16 +269,10 @@ class IdentityWeights(FromLargeLogits):
 
 BEYOND_NOISE = 1e3
 # Powers of 2 near their names, so that another unit rounds nothing in another way.
-TEMPERATURES = {
-    "1": 1.0,
-    "1/8": 2.0**-3,
-    "1e-3": 2.0**-10,
-    "1e-6": 2.0**-20,
-    "1e-10": 2.0**-33,
-    "1e-13": 2.0**-43,
-}
+TEMPERATURES = {"1": 0, "1/8": -3, "1e-3": -10, "1e-6": -20, "1e-10": -33, "1e-13": -43}
 # Rates of Adam; that of BayesBiNN's SGD is the share of logits that a step forgets.
 ADAM = {"mirror descent": ("mirror", 0.01), "projected gradient": ("pgd", 0.01)}
+BAYES_RATE = 0.03
 
 
 def train(weights, lr, n_epochs):
@@ -311,9 +288,9 @@ def train(weights, lr, n_epochs):
 
 def training(arguments):
     settings = dict(ADAM)
-    for name, temperature in TEMPERATURES.items():
-        settings[f"BayesBiNN, {name}"] = FromLargeLogits(temperature), arguments.lr
-    settings["identity straight-through"] = IdentityWeights(2.0**-43), arguments.lr
+    for name, power in TEMPERATURES.items():
+        settings[f"BayesBiNN, {name}"] = FromLargeLogits(2.0**power), BAYES_RATE
+    settings["identity straight-through"] = IdentityWeights(2.0**-43), BAYES_RATE
     runs = {name: train(*it, arguments.epochs) for name, it in settings.items()}
     identity = runs["identity straight-through"][0]
     names = "weights | training loss :.3f | accuracy :.1f | as identity, % :.2f"
@@ -327,17 +304,11 @@ def training(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["speed", "codes", "training"])
-    parser.add_argument("--epochs", type=int, default=15, help="on Fashion-MNIST")
-    parser.add_argument("--repeats", type=int, default=7, help="of what is timed")
-    parser.add_argument("--bits", type=int, nargs="+", default=[32, 64])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--methods", nargs="+", default=list(CODES), choices=CODES)
-    parser.add_argument("--lr", type=float, default=0.03, help="of BayesBiNN")
-    add_output(parser)
+    parts = {"speed": speed, "codes": codes, "training": training}
+    parser = options(__doc__, epochs=15)
+    parser.add_argument("part", choices=parts)
     arguments = parser.parse_args()
-    {"speed": speed, "codes": codes, "training": training}[arguments.part](arguments)
+    parts[arguments.part](arguments)
 
 
 if __name__ == "__main__":

@@ -27,11 +27,8 @@ of fits, of encoding, of searches for 100 neighbours for all queries together, a
 median of queries that are asked one by one.
 """
 
-import argparse
 import json
 import os
-import sys
-import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,19 +38,9 @@ from statistics import median
 import faiss
 import joblib
 import numpy as np
+import tools
 import torch
 from sklearn.neighbors import NearestNeighbors
-from tools import (
-    LOADERS,
-    TITLES,
-    Results,
-    Table,
-    add_files,
-    keep_rows,
-    mean_of,
-    merged,
-    print_and_save,
-)
 
 from skhash import AdditiveQuantizer, ITQHash, NeighborHash, PCAHash, SGHEncoder
 from skhash.metrics import true_neighbors
@@ -66,6 +53,7 @@ from skhash.quantization import LinearDecoder
 FLOAT = 4  # bytes of a number that is kept as it is
 LEVELS = 256  # entries of a codebook that one byte picks from
 METRICS = {"euclidean": faiss.METRIC_L2, "inner_product": faiss.METRIC_INNER_PRODUCT}
+L2, ANY = ("euclidean",), ("euclidean", "inner_product")
 ENCODERS = {"SGH": SGHEncoder, "ITQ": ITQHash, "neighbor": NeighborHash, "PCA": PCAHash}
 # These make at most a bit a column.
 SHORT_ENCODERS = ("ITQ", "PCA")
@@ -90,7 +78,8 @@ class FaissIndex:
         self.codebook_bytes = codebook_bytes
         for transform in reversed(transforms):
             index = faiss.IndexPreTransform(transform, index)
-            self.codebook_bytes += FLOAT * matrix_size(transform)
+            if isinstance(transform, faiss.LinearTransform):
+                self.codebook_bytes += FLOAT * transform.d_in * transform.d_out
         self.index = index
 
     def fit(self, rows):
@@ -132,7 +121,7 @@ def flat_index(rows, metric):
     return index
 
 
-class AshIndex:
+class AshIndex(FaissIndex):
     """ASH: two bits for each of some rotated principal axes, and a scale of the row.
 
     Asymmetric scalar hashing (arXiv 2606.07870, 2026), written from its description.
@@ -192,9 +181,6 @@ class AshIndex:
         decoded = centres + self.coded((rows - centres) @ self.axes) @ self.axes.T
         self.index = flat_index(decoded, self.metric)
 
-    def search(self, queries, k):
-        return self.index.search(queries, k)[1]
-
 
 class ExactSearch:
     """The rows themselves, all of which scikit-learn compares."""
@@ -221,21 +207,13 @@ class GraphIndex(ExactSearch):
         from usearch.index import Index
 
         self.index = Index(ndim=rows.shape[1], metric="l2sq")
-        threads = faiss.omp_get_max_threads()
-        self.index.add(np.arange(len(rows)), rows, threads=threads)
+        self.options = {"threads": faiss.omp_get_max_threads()}
+        self.index.add(np.arange(len(rows)), rows, **self.options)
         self.memory_bytes = round(self.index.serialized_length / len(rows))
 
     def search(self, queries, k):
-        threads = faiss.omp_get_max_threads()
-        found = self.index.search(queries, k, threads=threads).keys
+        found = self.index.search(queries, k, **self.options).keys
         return np.asarray(found, dtype=np.int64).reshape(len(queries), -1)
-
-
-def matrix_size(transform):
-    """Return how many numbers a linear transform keeps."""
-    if isinstance(transform, faiss.LinearTransform):
-        return transform.d_in * transform.d_out
-    return 0
 
 
 def product_index(
@@ -275,15 +253,13 @@ def residual_index(
     return index
 
 
-def local_search_index(
-    n_features, n_bytes, seed, metric="euclidean", iterations=5, encode=16
-):
+def local_search_index(n_features, n_bytes, seed, metric="euclidean", iterations=5):
     """LSQ: an additive codebook and codes in turns, codes by local search."""
     index = additive_index(faiss.IndexLocalSearchQuantizer, n_features, n_bytes, metric)
     quantizer = index.index.lsq
     quantizer.random_seed = seed
     quantizer.train_iters = iterations
-    quantizer.encode_ils_iters = encode
+    quantizer.encode_ils_iters = 16
     return index
 
 
@@ -353,18 +329,12 @@ class OurIndex:
     """
 
     def __init__(
-        self,
-        n_features,
-        n_bytes,
-        seed,
-        encoder,
-        metric="euclidean",
-        **decoder,
+        self, n_features, n_bytes, seed, encoder, metric="euclidean", **decoder
     ):
-        self.encoder = None
+        self.encoder = self.decoder = None
         if encoder:
             self.encoder = ENCODERS[encoder](8 * n_bytes, random_state=seed)
-        self.metric, self.decoder = metric, None
+        self.metric = metric
         self.code_bytes = self.memory_bytes = n_bytes
         # The encoder reads queries only where they are encoded.
         self.codebook_bytes = FLOAT * (8 * n_bytes + 1) * n_features
@@ -379,8 +349,8 @@ class OurIndex:
             bits = self.encoder.fit(rows).transform(rows)
         if self.decoder is not None:
             self.decoder.fit(rows, bits)
-            kept = self.decoder.entries_.nbytes + FLOAT * self.decoder.offset_.size
-            self.codebook_bytes = kept
+            self.codebook_bytes = self.decoder.entries_.nbytes
+            self.codebook_bytes += FLOAT * self.decoder.offset_.size
 
     def add(self, rows):
         if self.decoder is None:
@@ -409,8 +379,7 @@ class OurIndex:
     def search_by_codes(self, queries, k):
         """Search by Hamming distance, the queries being encoded too."""
         coded = self.codes if self.encoder is None else self.encoder.transform
-        codes = coded(queries)
-        return self.by_codes.kneighbors(codes, k, return_distance=False)
+        return self.by_codes.kneighbors(coded(queries), k, return_distance=False)
 
 
 @dataclass
@@ -421,94 +390,65 @@ class Method:
     options : list of dict
         The first serves where nothing is chosen.
     metrics : tuple of str
-        For rows of unit length, where each is tried; others have "euclidean". Empty if
-        the method has its own.
+        For rows of unit length, where each is tried; others have the first, and nothing
+        by inner products. Empty if the method has its own.
     whole : bool
         Whether the bytes follow from the number of columns.
-    least_bytes : int
-    unit_only : bool
-        Whether it makes sense for rows of unit length only.
     """
 
     make: callable
     options: list = field(default_factory=lambda: [{}])
-    metrics: tuple = ("euclidean", "inner_product")
+    metrics: tuple = ANY
     whole: bool = False
-    least_bytes: int = 1
-    unit_only: bool = False
 
     def variants(self, n_features, n_bytes, is_unit):
         """Return the options to try, the metric among them."""
-        metrics = self.metrics
-        if metrics and not is_unit:
-            metrics = ("euclidean",)
-        options = [
-            option
-            for option in self.options
-            if n_bytes is None
-            or 8 * n_bytes <= n_features
-            or option.get("encoder") not in SHORT_ENCODERS
-        ]
+        metrics = self.metrics if is_unit else self.metrics[:1]
+        options = self.options
+        if n_bytes and 8 * n_bytes > n_features:
+            options = [it for it in options if it.get("encoder") not in SHORT_ENCODERS]
         if not metrics:
             return options
         return [{**option, "metric": name} for option in options for name in metrics]
 
 
-BOTH = (False, True)
 TRAINED = [{"encoder": name} for name in ("SGH", "ITQ", "neighbor")]
 # Long fits of the decoder, that take about as long as those of RQ.
 LONG = [{"encoder": name, "n_alternations": 20} for name in ("ITQ", "SGH")]
 # Without an encoder: codes that start from residuals.
 BARE = [{"encoder": None, "n_alternations": 20}, {"encoder": None}]
 RESIDUAL = [{"beam": 5}, {"beam": 5, "refined": True}]
+CENTRED = [{"n_centres": n, "unbiased": it} for n in (1, 64) for it in (False, True)]
+SPREAD = [{}, {"spread": "optim"}]
+SIGNS = [{"turned": it, "centred": c} for it in (False, True) for c in (False, True)]
+DECODER = "skhash LinearDecoder"
 METHODS = {
     "skhash encoder, Hamming distance": Method(
         partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
     ),
-    "skhash LinearDecoder, 1-bit blocks": Method(
-        partial(OurIndex, block_bits=1), TRAINED, ("euclidean",)
+    f"{DECODER}, 1-bit blocks": Method(partial(OurIndex, block_bits=1), TRAINED, L2),
+    f"{DECODER}, 8-bit blocks": Method(partial(OurIndex, block_bits=8), LONG, L2),
+    f"{DECODER}, both searches": Method(
+        partial(OurIndex, block_bits=8, n_alternations=1), TRAINED, L2
     ),
-    "skhash LinearDecoder, 8-bit blocks": Method(
-        partial(OurIndex, block_bits=8), LONG, ("euclidean",)
-    ),
-    "skhash LinearDecoder, both searches": Method(
-        partial(OurIndex, block_bits=8, n_alternations=1), TRAINED, ("euclidean",)
-    ),
-    "skhash AdditiveQuantizer": Method(OurIndex, BARE, ("euclidean",)),
+    "skhash AdditiveQuantizer": Method(OurIndex, BARE, L2),
     "PQ": Method(product_index),
     "PQ fast scan": Method(partial(product_index, fast=True)),
     "OPQ": Method(product_index, [{"rotation": 50}]),
     "RQ": Method(residual_index, RESIDUAL),
-    "RQ, by angle": Method(
-        by_angle(residual_index), RESIDUAL, ("inner_product",), unit_only=True
-    ),
+    "RQ, by angle": Method(by_angle(residual_index), RESIDUAL, ("inner_product",)),
     "LSQ": Method(local_search_index, [{"iterations": 10}, {"iterations": 25}]),
-    "ASH": Method(
-        AshIndex,
-        [
-            {"n_centres": n, "unbiased": unbiased}
-            for n in (1, 64)
-            for unbiased in (False, True)
-        ],
-        ("euclidean", "inner_product", "angle"),
-    ),
+    "ASH": Method(AshIndex, CENTRED, (*ANY, "angle")),
     "RaBitQ, 1 bit": Method(partial(rabitq_index, bits=1), whole=True),
     "RaBitQ, 2 bits": Method(partial(rabitq_index, bits=2), whole=True),
     "RaBitQ, 4 bits": Method(partial(rabitq_index, bits=4), whole=True),
-    "PCA, int8": Method(partial(scalar_index, bits=8), [{}, {"spread": "optim"}]),
-    "PCA, int4": Method(partial(scalar_index, bits=4), [{}, {"spread": "optim"}]),
+    "PCA, int8": Method(partial(scalar_index, bits=8), SPREAD),
+    "PCA, int4": Method(partial(scalar_index, bits=4), SPREAD),
     "int8": Method(partial(scalar_index, bits=8), whole=True),
-    "int4": Method(
-        partial(scalar_index, bits=4), [{}, {"spread": "optim"}], whole=True
-    ),
-    "signs": Method(
-        sign_index,
-        [{"turned": turned, "centred": c} for turned in BOTH for c in BOTH],
-        (),
-        whole=True,
-    ),
-    "HNSW, usearch": Method(GraphIndex, metrics=("euclidean",), whole=True),
-    "exact, scikit-learn": Method(ExactSearch, metrics=("euclidean",), whole=True),
+    "int4": Method(partial(scalar_index, bits=4), SPREAD, whole=True),
+    "signs": Method(sign_index, SIGNS, (), whole=True),
+    "HNSW, usearch": Method(GraphIndex, metrics=L2, whole=True),
+    "exact, scikit-learn": Method(ExactSearch, metrics=L2, whole=True),
 }
 
 # Measures
@@ -547,7 +487,7 @@ class Collection:
     """The test of one data set, and its validation within the training part."""
 
     def __init__(self, name, data_home, n_queries):
-        data, rng = LOADERS[name](data_home=data_home), np.random.default_rng(0)
+        data, rng = tools.LOADERS[name](data_home=data_home), np.random.default_rng(0)
         self.is_unit = name in UNIT_ROWS
         # Codes that tie are found in their order, which is to mean nothing.
         database = rng.permutation(data.database)
@@ -579,31 +519,26 @@ def recalls(found, truth, is_new):
 
 def measure(index, part, seed):
     """Fit, encode and search; return what came of it."""
-    train = np.random.default_rng(seed).permutation(part.train)
-    began = time.process_time()
-    index.fit(train)
-    fitted = time.process_time()
-    index.add(part.database)
-    added = time.process_time()
+    train, spent = (
+        np.random.default_rng(seed).permutation(part.train),
+        tools.cpu_seconds_of,
+    )
+    fitting, _ = spent(index.fit, train)
+    adding, _ = spent(index.add, part.database)
     k, about = min(max(CUTS), len(part.database)), (part.truth, part.is_new)
-    start = time.process_time()
-    found = index.search(part.queries, k)
-    seconds, single = time.process_time() - start, []
+    seconds, found = spent(index.search, part.queries, k)
     measured = {"recalls": recalls(found, *about), "n": len(part.database)}
     if hasattr(index, "by_codes"):
         by_codes = index.search_by_codes(part.queries, k)
         measured["by_codes"] = recalls(by_codes, *about)["10@10"]
-    for query in part.queries[:N_SINGLE]:
-        start = time.process_time()
-        index.search(query[None], k)
-        single.append(time.process_time() - start)
+    single = [spent(index.search, it[None], k)[0] for it in part.queries[:N_SINGLE]]
     return {
         **measured,
         "code_bytes": index.code_bytes,
         "memory_bytes": index.memory_bytes,
         "codebook_bytes": index.codebook_bytes,
-        "fit_seconds": fitted - began,
-        "encoded_per_second": len(part.database) / max(added - fitted, 1e-9),
+        "fit_seconds": fitting,
+        "encoded_per_second": len(part.database) / max(adding, 1e-9),
         "queries_per_second": len(part.queries) / seconds,
         "query_ms": 1000 * median(single),
     }
@@ -612,56 +547,50 @@ def measure(index, part, seed):
 class Comparison:
     """Chooses options and measures, method by method."""
 
-    def __init__(self, name, collection, results, arguments):
-        self.name, self.collection = name, collection
+    def __init__(self, name, arguments, results):
+        queries = arguments.data_home, arguments.queries
+        self.name, self.collection = name, Collection(name, *queries)
+        self.n_features = self.collection.test.train.shape[1]
         self.results, self.arguments = results, arguments
 
     def choose(self, method, n_bytes):
         """Return the options that find most validation rows."""
-        n_features = self.collection.test.train.shape[1]
-        is_unit, kind = self.collection.is_unit, METHODS[method]
-        size = n_bytes and max(self.arguments.choose_bytes, kind.least_bytes)
-        variants = kind.variants(n_features, size, is_unit)
-        possible = kind.variants(n_features, n_bytes, is_unit)
-        variants = [options for options in variants if options in possible]
-        variants = variants or possible
-        if len(variants) == 1:
-            return variants[0]
-        found = []
-        for options in variants:
+        variants = partial(METHODS[method].variants, self.n_features)
+        size = n_bytes and self.arguments.choose_bytes
+        possible = variants(n_bytes, self.collection.is_unit)
+        tried = variants(size, self.collection.is_unit)
+        tried = [options for options in tried if options in possible] or possible
+        if len(tried) == 1:
+            return tried[0]
+        found, first = [], self.arguments.seeds[0]
+        for options in tried:
             name = f"{self.name}/validation/{method}/{size}/{json.dumps(options)}"
-            cell = self.results.get(
-                name, partial(self.measure, method, size, options, "validation")
-            )
+            task = method, size, options, "validation", first
+            cell = self.results.get(name, partial(self.measure, *task))
             if cell:
                 found.append((cell["recalls"]["10@10"], options))
-        return max(found, key=lambda pair: pair[0])[1] if found else variants[0]
+        return max(found, key=lambda pair: pair[0])[1] if found else tried[0]
 
-    def measure(self, method, n_bytes, options, part, seed=None):
-        part = getattr(self.collection, part)
-        seed = self.arguments.seeds[0] if seed is None else seed
-        n_features = part.train.shape[1]
-        index = METHODS[method].make(n_features, n_bytes, seed, **options)
-        cell = measure(index, part, seed)
+    def measure(self, method, n_bytes, options, part, seed):
+        index = METHODS[method].make(self.n_features, n_bytes, seed, **options)
+        cell = measure(index, getattr(self.collection, part), seed)
         return {**cell, "options": options}
 
     def run(self):
         for method in self.arguments.methods:
-            for n_bytes in self.sizes(method):
+            for n_bytes in self.sizes(METHODS[method]):
                 options = self.choose(method, n_bytes)
                 for seed in self.arguments.seeds:
                     name = f"{self.name}/test/{method}/{n_bytes}/{seed}"
                     task = method, n_bytes, options, "test", seed
-                    make = partial(self.measure, *task)
-                    self.results.get(name, make)
+                    self.results.get(name, partial(self.measure, *task))
 
-    def sizes(self, method):
-        kind, width = METHODS[method], self.collection.test.train.shape[1]
-        if kind.unit_only and not self.collection.is_unit:
+    def sizes(self, kind):
+        if kind.metrics[:1] == ("inner_product",) and not self.collection.is_unit:
             return []
         if kind.whole:
             return [None]
-        return [n for n in self.arguments.bytes if kind.least_bytes <= n <= 4 * width]
+        return [n for n in self.arguments.bytes if n <= 4 * self.n_features]
 
 
 # Tables
@@ -685,42 +614,35 @@ def tests(content):
     return found
 
 
-def mean(cells, measure):
-    """Return the mean of a recall, or None of cells that have it not."""
-    return mean_of([c["recalls"][measure] for c in cells if measure in c["recalls"]])
-
-
-def half_range(cells, measure):
-    return np.ptp([cell["recalls"][measure] for cell in cells]) / 2
-
-
 def tables_of(content):
     """Return a table for each set by its title, and what was left out."""
     found, tables = tests(content), {}
-    for data in dict.fromkeys(key[0] for key in found):
-        own = {key[1:]: cells for key, cells in found.items() if key[0] == data}
-        tables[TITLES[data]] = Table(COLUMNS, [_row(*item) for item in _by_memory(own)])
+    for (data, method, _), cells in found.items():
+        table = tables.setdefault(tools.TITLES[data], tools.Table(COLUMNS))
+        table.rows.append(_row(method, cells))
+    for table in tables.values():
+        table.rows.sort(key=lambda row: row[2])  # search bytes
     rows = [list(item) for item in content["left_out"].items()]
-    tables["Left out"] = Table({"left out": "", "because": ""}, rows)
+    tables["Left out"] = tools.Table({"left out": "", "because": ""}, rows)
     return tables
 
 
-def _by_memory(found):
-    return sorted(found.items(), key=lambda item: item[1][0]["memory_bytes"])
-
-
-def _row(key, cells):
-    first, measures = cells[0], ("10@10", "10@100")
+def _row(method, cells):
+    first = cells[0]
     sizes = first["code_bytes"], first["memory_bytes"], first["codebook_bytes"] / 1e6
-    recalls = [mean(cells, measure) for measure in measures]
-    spread = max(half_range(cells, measure) for measure in measures)
-    more = [mean(cells, measure) for measure in ("not fitted", "1@1")]
-    by_codes = mean_of([cell["by_codes"] for cell in cells if "by_codes" in cell])
+    recalls = defaultdict(list)
+    for cell in cells:
+        for name, value in cell["recalls"].items():
+            recalls[name].append(value)
+    spread = max(np.ptp(recalls[name]) for name in ("10@10", "10@100")) / 2
+    names = "10@10", "10@100", "not fitted", "1@1"
+    found, at_100, *more = (tools.mean_of(recalls[name]) for name in names)
+    by_codes = tools.mean_of([cell["by_codes"] for cell in cells if "by_codes" in cell])
     names = "fit_seconds", "encoded_per_second", "queries_per_second", "query_ms"
     fit, encoded, *asked = (_median([c[it] for c in cells if it in c]) for it in names)
     in_all = "n" in first and first["n"] * sizes[1] / 1e6 + sizes[2] or None
     options = ", ".join(f"{name} {value}" for name, value in first["options"].items())
-    head = [key[0], *sizes, *recalls, spread, *more, by_codes, len(cells)]
+    head = [method, *sizes, found, at_100, spread, *more, by_codes, len(cells)]
     return [*head, fit, encoded, in_all, *asked, options]
 
 
@@ -728,55 +650,40 @@ def _median(values):
     return median(values) if values else None
 
 
-def parse(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    sets = ["minilm", "fashion_mnist", "glove_100k", "digits"]
-    parser.add_argument("--sets", nargs="+", default=sets, choices=LOADERS)
-    parser.add_argument("--bytes", type=int, nargs="+", default=[4, 8, 16, 32])
-    parser.add_argument("--choose-bytes", type=int, default=8)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--queries", type=int, default=1000, help="at most")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--quick", action="store_true", help="digits, one seed")
-    add_files(parser)
+def parse():
+    sets = {"sets": ["minilm", "fashion_mnist", "glove_100k", "digits"]}
+    sizes = {"bytes": [4, 8, 16, 32], "choose_bytes": 8, "queries": 1000}
+    sizes |= {"threads": os.cpu_count(), "seeds": [0, 1, 2], "methods": METHODS}
+    parser = tools.options(__doc__, grows=True, **sets, **sizes, quick=False)
     what = "a file of results; its rows that are not in JSON files are shown too"
     parser.add_argument("--keep", type=Path, help=what)
-    if parser.parse_args(arguments).quick:
+    if parser.parse_args().quick:
         parser.set_defaults(sets=["digits"], bytes=[4, 8], seeds=[0])
-    return parser.parse_args(arguments)
+    return parser.parse_args()
 
 
-def main(arguments=None):
-    arguments = parse(arguments)
-    if arguments.show:
-        content = merged(arguments.show)
-    else:
-        faiss.omp_set_num_threads(arguments.threads)
-        torch.set_num_threads(arguments.threads)
-        results = Results(arguments.output)
-        for name in arguments.sets:
-            try:
-                task = name, arguments.data_home, arguments.queries
-                collection = Collection(*task)
-            except FileNotFoundError as error:
-                print(f"{name} is left out. {error}", file=sys.stderr)
-                continue
-            comparison = Comparison(name, collection, results, arguments)
-            with joblib.parallel_config(n_jobs=arguments.threads):
-                comparison.run()
-        content = results.content
+def run(name, arguments, results):
+    """Measure all methods on one data set."""
+    faiss.omp_set_num_threads(arguments.threads)
+    torch.set_num_threads(arguments.threads)
+    with joblib.parallel_config(n_jobs=arguments.threads):
+        Comparison(name, arguments, results).run()
+
+
+def main():
+    arguments = parse()
+    content = tools.content_of(arguments, arguments.sets, run)
     tested = [name for name in content["cells"] if "/test/" in name]
     seeds = sorted({int(name.split("/")[4]) for name in tested})
     tables = tables_of(content)
     if arguments.keep:
-        for title in TITLES.values():
+        for title in tools.TITLES.values():
             if f"<summary>{title}<" in arguments.keep.read_text(encoding="utf-8"):
-                tables.setdefault(title, Table(COLUMNS))
-        keep_rows(tables, content, arguments.keep, n_names=2)
-        for name in TITLES.values() & tables.keys():
+                tables.setdefault(title, tools.Table(COLUMNS))
+        tools.keep_rows(tables, content, arguments.keep, n_names=2)
+        for name in tools.TITLES.values() & tables.keys():
             tables[name].rows.sort(key=lambda row: int(row[2]))  # search bytes
-    print_and_save(tables, content, arguments.results, seeds=seeds)
+    tools.print_and_save(tables, content, arguments.results, seeds=seeds)
 
 
 if __name__ == "__main__":

@@ -24,19 +24,28 @@ distances: random ones, and of each tenth a copy that differs in up to 4 bits::
     python examples/benchmarks/deduplicate.py --only hashes
 """
 
-import argparse
 import time
+from functools import partial
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
-from tools import Table, WordCodes, add_output, columns, load_20newsgroups, save
+from tools import (
+    Table,
+    WordCodes,
+    columns,
+    load_20newsgroups,
+    options,
+    save,
+    seconds_of,
+)
 
 from skhash.codes import packed_to_words
 from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import duplicate_groups, radius_pairs
 from skhash.neighbors.search.brute import Brute
 
-LOWEST = 0.5
+BITS, COSINES, LOWEST, SEED = (64, 128, 256, 512), (0.95, 0.9, 0.8), 0.5, 0
+SIZES, RADII = (100_000, 1_000_000), (0, 1, 2, 4, 6)
 # Rows whose pairs tell what all pairs would take.
 ROWS = 8192
 MESSAGES = columns(
@@ -63,25 +72,21 @@ def similar_pairs(X):
     return np.stack([i, j], axis=1), cosines
 
 
-def thread_seconds(function, *args, **kwargs):
-    """Return the seconds that a call takes its thread, and what it returns."""
-    start = time.thread_time()
-    result = function(*args, **kwargs)
-    return time.thread_time() - start, result
+# The seconds that a call takes its thread, and its answer.
+thread_seconds = partial(seconds_of, clock=time.thread_time)
 
 
-def show_words(arguments):
+def show_words(data_home):
     """Print and return the times for codes of words."""
-    words = WordCodes(64, arguments.seed, data_home=arguments.data_home)
-    rng = np.random.default_rng(arguments.seed)
-    all_codes = words.codes(max(arguments.sizes), rng)
+    words = WordCodes(64, SEED, data_home=data_home)
+    all_codes = words.codes(max(SIZES), np.random.default_rng(SEED))
     for n in (ROWS, 8 * ROWS):  # compiles
         radius_pairs(all_codes[:n], 1, packed=True, n_jobs=1)
     table = Table(WORDS).printed()
-    for n in arguments.sizes:
+    for n in SIZES:
         codes, rows = all_codes[:n], slice((n - ROWS) // 2, (n + ROWS) // 2)
         search = Brute(packed_to_words(codes), 64)
-        for radius in arguments.radii:
+        for radius in RADII:
             middle, _ = thread_seconds(search.pairs_behind, rows, radius, 1)
             kwargs = {"radius": radius, "packed": True, "n_jobs": 1}
             pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **kwargs)
@@ -91,9 +96,9 @@ def show_words(arguments):
     return table
 
 
-def show_hashes(arguments):
+def show_hashes():
     """Print and return the times for hex strings."""
-    rng, table = np.random.default_rng(arguments.seed), Table(HASHES).printed()
+    rng, table = np.random.default_rng(SEED), Table(HASHES).printed()
     for n in (30_000, 300_000):
         hashes = rng.integers(0, 2**64, n, dtype=np.uint64)
         hashes[9::10] = hashes[8::10]
@@ -109,25 +114,21 @@ def show_hashes(arguments):
     return table
 
 
-def show_messages(arguments):
+def show_messages(data_home):
     """Print and return what codes find of the pairs of similar messages."""
-    data = load_20newsgroups("texts", data_home=arguments.data_home)
+    data = load_20newsgroups("texts", data_home=data_home)
     texts = np.concatenate([data.database, data.query])
     is_test = np.arange(len(texts)) >= len(data.database)
-    X = TfidfVectorizer(max_features=arguments.words, sublinear_tf=True)
+    X = TfidfVectorizer(max_features=10_000, sublinear_tf=True)
     X = X.fit_transform(texts).astype(np.float32)
-    start = time.perf_counter()
-    similar, cosines = similar_pairs(X)
-    seconds = time.perf_counter() - start
+    seconds, (similar, cosines) = seconds_of(similar_pairs, X)
     figures = {"messages": len(texts), "different": len(set(texts)), "sparse": seconds}
     table = Table(MESSAGES).printed()
     keys = similar @ [len(texts), 1]
-    for n_bits in arguments.bits:
-        encoder = RandomHyperplaneHash(
-            n_bits, center=False, random_state=arguments.seed
-        ).fit(X)
-        codes = encoder.transform_packed(X)
-        for cosine in arguments.cosines:
+    for n_bits in BITS:
+        encoder = RandomHyperplaneHash(n_bits, center=False, random_state=SEED)
+        codes = encoder.fit(X).transform_packed(X)
+        for cosine in COSINES:
             radius = round(n_bits * np.arccos(cosine) / np.pi)
             options = {"radius": radius, "packed": True, "n_jobs": 1}
             pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **options)
@@ -145,27 +146,18 @@ def show_messages(arguments):
     return table, figures
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
-    parser.add_argument("--cosines", type=float, nargs="+", default=[0.95, 0.9, 0.8])
-    parser.add_argument("--words", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--radii", type=int, nargs="+", default=[0, 1, 2, 4, 6])
-    kinds = "messages", "words", "hashes"
-    parser.add_argument("--only", choices=kinds, help="the default is the first two")
-    parser.add_argument("--data-home")
-    add_output(parser)
-    arguments = parser.parse_args(arguments)
+def main():
+    parser = options(__doc__, data_home=None)
+    parser.add_argument("--only", choices=["messages", "words", "hashes"])
+    arguments = parser.parse_args()
     tables, figures = {}, {}
     if arguments.only == "hashes":
-        tables["Hashes"] = show_hashes(arguments)
+        tables["Hashes"] = show_hashes()
     if arguments.only in (None, "messages"):
-        tables["Duplicates by codes"], figures = show_messages(arguments)
+        tables["Duplicates by codes"], figures = show_messages(arguments.data_home)
     if arguments.only in (None, "words"):
-        tables["Pairs of near codes"] = show_words(arguments)
-    save(arguments.output, tables, figures, seeds=[arguments.seed], data="one thread")
+        tables["Pairs of near codes"] = show_words(arguments.data_home)
+    save(arguments.output, tables, figures, seeds=[SEED], data="one thread")
 
 
 if __name__ == "__main__":

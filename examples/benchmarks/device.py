@@ -16,7 +16,6 @@ CPU wherever the logit is beyond rounding, 1e-4 of the largest, and searches fin
 same; else the script fails, and where the device is missing.
 """
 
-import argparse
 import statistics
 import sys
 import time
@@ -25,16 +24,9 @@ from itertools import chain
 
 import numpy as np
 import torch
-from tools import Table, add_output, columns, save
+from tools import Table, columns, options, save
 
-from skhash import (
-    AdditiveQuantizer,
-    HammingNeighbors,
-    ITQHash,
-    SBNClassifier,
-    SGHEncoder,
-    SupervisedHash,
-)
+import skhash
 from skhash.linear import RandomHyperplaneHash
 from skhash.utils.torch import resolve_device
 
@@ -97,53 +89,47 @@ def fits(X, y):
     """Yield estimators, what they learn from, and their multiplications a row."""
     d, n_epochs = X.shape[1], 2
     epochs = {"max_epochs": n_epochs, "random_state": 0}
-    yield ITQHash(64, random_state=0), None, d * d + 64 * d + 50 * 2 * 64**2
-    yield SGHEncoder(64, **epochs), None, n_epochs * 3 * 2 * 64 * d
-    widths = (1024,)
+    yield skhash.ITQHash(64, random_state=0), None, d * d + 64 * d + 50 * 2 * 64**2
+    yield skhash.SGHEncoder(64, **epochs), None, n_epochs * 3 * 2 * 64 * d
     weights = 1024 * d + 64 * 1024
-    encoder = SupervisedHash(64, hidden_layer_sizes=widths, **epochs)
+    encoder = skhash.SupervisedHash(64, hidden_layer_sizes=(1024,), **epochs)
     yield encoder, y, n_epochs * 3 * weights
     weights = 1024 * d + 1024**2 + 1024 * len(np.unique(y))
-    classifier = SBNClassifier((1024, 1024), **epochs)
+    classifier = skhash.SBNClassifier((1024, 1024), **epochs)
     yield classifier, y, n_epochs * 3 * weights
+
+
+def on_device(estimator, method, *arguments):
+    """Return what calls a method of an estimator on the device that it is given."""
+    return lambda it: getattr(estimator.set_params(device=it), method)(*arguments)
 
 
 def fit_tasks(X, y):
     for estimator, targets, products in fits(X, y):
-
-        def call(device, estimator=estimator, targets=targets):
-            return estimator.set_params(device=device).fit(X, targets)
-
         amounts = {"float32": products * len(X), "transfer": X.nbytes}
+        call = on_device(estimator, "fit", X, targets)
         yield f"fit {type(estimator).__name__}", len(X), amounts, call
 
 
 def encoding_tasks(X, y):
-    for encoder in (
-        RandomHyperplaneHash(256, random_state=0),
-        SupervisedHash(64, hidden_layer_sizes=(1024,), max_epochs=1, random_state=0),
-    ):
+    layers = {"hidden_layer_sizes": (1024,), "max_epochs": 1}
+    deep = skhash.SupervisedHash(64, random_state=0, **layers)
+    for encoder in (RandomHyperplaneHash(256, random_state=0), deep):
         encoder.fit(X[:5000], y[:5000])
         weights = getattr(encoder, "coefs_", None) or [encoder.components_]
         products = len(X) * sum(weight.size for weight in weights)
-
-        def call(device, encoder=encoder):
-            return encoder.set_params(device=device).decision_function(X)
-
+        call = on_device(encoder, "decision_function", X)
         n_bytes = X.nbytes + 4 * len(X) * encoder.n_bits
         amounts = {"float32": products, "transfer": n_bytes}
         yield f"encode {type(encoder).__name__}", len(X), amounts, call
     n_entries, width = 256 * 8, 16
-    quantizer = AdditiveQuantizer(8, n_alternations=0, beam_width=width)
+    quantizer = skhash.AdditiveQuantizer(8, n_alternations=0, beam_width=width)
     quantizer.fit(X[:5000])
-
-    def call(device):
-        return quantizer.set_params(device=device).transform(X)
-
     # Costs of all values of a block with each kept code: written, and read to select.
     moved = 2 * 4 * width * n_entries * len(X)
     products = n_entries * X.shape[1] * len(X)
     amounts = {"float32": products, "transfer": 2 * X.nbytes, "bandwidth": moved}
+    call = on_device(quantizer, "transform", X)
     yield "encode AdditiveQuantizer", len(X), amounts, call
 
 
@@ -153,14 +139,11 @@ def search_tasks(n, batches, device):
     for n_bits in (64, 512):
         codes = rng.integers(0, 256, (n, n_bits // 8), "u1")
         queries = rng.integers(0, 256, (max(batches), n_bits // 8), "u1")
-        index = HammingNeighbors(10, algorithm="brute", packed=True).fit(codes)
+        index = skhash.HammingNeighbors(10, algorithm="brute", packed=True).fit(codes)
         for batch in batches:
             moved = 2 * itemsize * n * (n_bits + batch)
             amounts = {kind: n * n_bits * batch, "bandwidth": moved}
-
-            def call(device, index=index, rows=queries[:batch]):
-                return index.set_params(device=device).kneighbors(rows)
-
+            call = on_device(index, "kneighbors", queries[:batch])
             yield f"search {n:,} of {n_bits} bits", batch, amounts, call
 
 
@@ -176,11 +159,7 @@ def check(found, expected):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--quick", action="store_true", help="few rows")
-    add_output(parser)
-    arguments = parser.parse_args()
+    arguments = options(__doc__, device="cuda", quick=False).parse_args()
     try:
         device = resolve_device(arguments.device)
     except ValueError as error:
@@ -195,9 +174,8 @@ def main():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 384)).astype(np.float32)
     y = (X[:, :3] > 0) @ (1, 2, 4)
-    tasks = chain(
-        fit_tasks(X, y), encoding_tasks(X, y), search_tasks(n_codes, batches, device)
-    )
+    searches = search_tasks(n_codes, batches, device)
+    tasks = chain(fit_tasks(X, y), encoding_tasks(X, y), searches)
     table = Table(COLUMNS).printed()
     for name, rows, amounts, call in tasks:
         seconds, found, peak = clock.measure(partial(call, arguments.device))
@@ -207,8 +185,6 @@ def main():
         limit = max(least, key=least.get)
         ratios = least[limit] / seconds, slower / seconds
         table.add(name, rows, seconds, limit, *ratios, peak and peak / 1e6)
-    if not table.rows:
-        sys.exit("Nothing was measured.")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
     save(arguments.output, {"tasks": table}, rates, seeds=[0], data=f"On {name}.")
 

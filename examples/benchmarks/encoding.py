@@ -18,23 +18,24 @@ torch and ours, by all threads; *memory* is that of the fastest sum of float32. 
 turns in one process; rates are of the medians, in millions of rows a second.
 """
 
-import argparse
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import faiss
 import joblib
 import numpy as np
 import torch
-from tools import Table, add_output, columns, medians, save
+from tools import Table, columns, medians, options, save
 
 from skhash import NeighborHash, PCAHash
 from skhash.numerics._affine import affine
 
 DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
-N_FITTED, HIDDEN = 5000, 512
+N_FITTED, HIDDEN, ROUNDS, SEED = 5000, 512, 5, 0
+THREADS = joblib.cpu_count()
 COLUMNS = columns(
     "rows | hidden | type | from | bits :.2f | bits, torch :.2f | "
     "ratio of bits :.2f | packed :.2f | packed, torch :.2f | faiss :.2f | "
@@ -95,46 +96,45 @@ def faiss_blocks(X, layers, n_rows):
     return run
 
 
-def bandwidth(threads) -> float:
+def bandwidth() -> float:
     """Return the bytes that all threads read a second."""
-    parts = np.ones((threads, 2**25), dtype=np.float32)
-    with ThreadPoolExecutor(threads) as pool:
+    parts = np.ones((THREADS, 2**25), dtype=np.float32)
+    with ThreadPoolExecutor(THREADS) as pool:
         (seconds,) = medians({"": lambda: list(pool.map(np.sum, parts))}, 7).values()
     return parts.nbytes / seconds
 
 
-def product_rate(shape, threads) -> float:
+def product_rate(shape) -> float:
     """Return the operations a second of the fastest product of blocks."""
     rng = np.random.default_rng(0)
     block = rng.normal(size=(1024, shape[0])).astype(np.float32)
     weights = rng.normal(size=shape).astype(np.float32)
     nothing = np.zeros(shape[1], dtype=np.float32)
-    tensors = torch.from_numpy(block), torch.from_numpy(weights)
-    with ThreadPoolExecutor(threads) as pool:
+    tensors, times = (torch.from_numpy(block), torch.from_numpy(weights)), 4 * THREADS
+    with ThreadPoolExecutor(THREADS) as pool:
+        ours = partial(pool.map, lambda _: affine(block, weights, nothing))
         calls = [
-            lambda: [block @ weights for _ in range(4 * threads)],
-            lambda: [tensors[0] @ tensors[1] for _ in range(4 * threads)],
-            lambda: list(
-                pool.map(lambda _: affine(block, weights, nothing), range(4 * threads))
-            ),
+            lambda: [block @ weights for _ in range(times)],
+            lambda: [tensors[0] @ tensors[1] for _ in range(times)],
+            lambda: list(ours(range(times))),
         ]
         # One after the other: threads of one may go on for a while, waiting for work.
         seconds = min(medians({"": call}, 9)[""] for call in calls)
-    return 2 * 4 * threads * len(block) * weights.size / seconds
+    return 2 * times * len(block) * weights.size / seconds
 
 
-def measure(encoder, X, settings, rates):
+def measure(encoder, X, block_rows, rates):
     """Return the rates of one encoder and one array, and the share of other bits."""
     layers = layers_of(encoder)
     calls = [
         lambda: encoder.transform(X),
-        torch_blocks(X, layers, settings.block_rows, pack=False),
+        torch_blocks(X, layers, block_rows, pack=False),
         lambda: encoder.transform_packed(X),
-        torch_blocks(X, layers, settings.block_rows, pack=True),
+        torch_blocks(X, layers, block_rows, pack=True),
     ]
     if len(layers[0]) == 1:
-        calls.append(faiss_blocks(X, layers, settings.block_rows))
-    times = medians(dict(enumerate(calls)), settings.rounds)
+        calls.append(faiss_blocks(X, layers, block_rows))
+    times = medians(dict(enumerate(calls)), ROUNDS)
     found = [len(X) / 1e6 / seconds for seconds in times.values()]
     products = zip(weights_of(layers), rates["product"], strict=True)
     seconds = sum(2 * weights.size / rate for weights, rate in products)
@@ -150,10 +150,10 @@ def row_of(names, found, limits):
     return *names, *cells, *limits, bits / min(limits)
 
 
-def measure_shape(shape, settings, memory, folder, table):
+def measure_shape(shape, block_rows, memory, folder, table):
     """Add the rows of one shape; return the largest share of other bits."""
-    n, n_features, n_bits = shape
-    rng = np.random.default_rng(settings.seed)
+    n, n_features, n_bits = map(int, shape.split("x"))
+    rng = np.random.default_rng(SEED)
     X = rng.normal(size=(n, n_features)).astype(np.float32)
     X += rng.normal(size=n_features).astype(np.float32)
     linear = PCAHash(n_bits, random_state=0).fit(X[:N_FITTED])
@@ -161,55 +161,35 @@ def measure_shape(shape, settings, memory, folder, table):
     deep.set_params(random_state=0).fit(X[:N_FITTED])
     differing = []
     for encoder, hidden in ((linear, None), (deep, HIDDEN)):
-        shapes = [weights.shape for weights in weights_of(layers_of(encoder))]
-        threads = settings.threads
-        products = [product_rate(own, threads) for own in shapes]
+        products = [product_rate(it.shape) for it in weights_of(layers_of(encoder))]
         rates = {"memory": memory, "product": products}
         for name, dtype in DTYPES.items():
             rows = X.astype(dtype)
             np.save(folder / "rows.npy", rows)
             mapped = np.load(folder / "rows.npy", mmap_mode="r")
             for place, own in (("array", rows), ("map", mapped)):
-                *result, share = measure(encoder, own, settings, rates)
+                *result, share = measure(encoder, own, block_rows, rates)
                 names = f"{n:,} x {n_features} to {n_bits}", hidden, name, place
                 table.add(*row_of(names, *result))
                 differing.append(share)
     return max(differing)
 
 
-def measure_shapes(settings):
-    """Measure all shapes in memory, and save the table."""
-    memory = bandwidth(settings.threads)
-    table = Table(COLUMNS).printed()
+def main():
+    shapes = ["60000x784x64", "60000x384x256"]
+    settings = options(__doc__, shapes=shapes, block_rows=1024).parse_args()
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+    torch.set_num_threads(THREADS)
+    memory, table = bandwidth(), Table(COLUMNS).printed()
     with tempfile.TemporaryDirectory() as folder:
         differing = max(
-            measure_shape(
-                tuple(map(int, shape.split("x"))),
-                *(settings, memory, Path(folder), table),
-            )
+            measure_shape(shape, settings.block_rows, memory, Path(folder), table)
             for shape in settings.shapes
         )
     figures = {"GB/s that are read": memory / 1e9}
     figures["largest share of other bits"] = differing
-    data = f"{settings.threads} threads"
-    tables = {"Rates": table}
-    save(settings.output, tables, figures, seeds=[settings.seed], data=data)
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    shapes = ["60000x784x64", "60000x384x256"]
-    parser.add_argument("--shapes", nargs="+", default=shapes)
-    parser.add_argument("--block-rows", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=joblib.cpu_count())
-    parser.add_argument("--seed", type=int, default=0)
-    add_output(parser)
-    settings = parser.parse_args(arguments)
-    torch.set_num_threads(settings.threads)
-    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-    with joblib.parallel_config(n_jobs=settings.threads):
-        return measure_shapes(settings)
+    data = f"{THREADS} threads"
+    save(settings.output, {"Rates": table}, figures, seeds=[SEED], data=data)
 
 
 if __name__ == "__main__":

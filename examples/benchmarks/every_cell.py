@@ -1,6 +1,6 @@
 """Recall of the encoders of real vectors in every cell, beside `NeighborHash`.
 
-    python examples/benchmarks/every_cell.py --own --output cells.json
+    python examples/benchmarks/every_cell.py --output cells.json
     python examples/benchmarks/every_cell.py --ablation --output validation.json
     python examples/benchmarks/every_cell.py --show cells.json --picture cells.svg \\
         --results docs/results/every_cell.md
@@ -9,10 +9,9 @@ A cell is a data set, a length and a recall: K@N is the share of the K exact nea
 neighbours among the first N by Hamming distance, in expectation over the order of ties.
 All rows of the database are given to ``fit``, and nothing has seen the queries. Every
 encoder has its defaults, and makes the lengths that it can. `NeighborHash` is fitted
-once a seed, at the longest length with the others nested, and cut; with ``--own`` also
-once a length. ``--ablation`` measures it with one parameter changed at a time, with
-queries that are cut from the database, the same ones each time: these are the rows to
-choose anything on.
+once a seed, at the longest length with the others nested, and cut. ``--ablation``
+measures it with one parameter changed at a time, with queries that are cut from the
+database, the same ones each time: these are the rows to choose anything on.
 
 Seconds of a fit are those of the clock, all being imported and compiled before. The
 last line of a data set adds up ITQ's, where it makes all lengths, beside the one fit of
@@ -21,8 +20,6 @@ a nested `NeighborHash`.
 After a change to the library start a new file.
 """
 
-import argparse
-import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -104,11 +101,6 @@ class Task:
         return Task(rows[n_queries:], rows[:n_queries])
 
 
-def load(name, data_home):
-    data = tools.LOADERS[name](data_home=data_home)
-    return Task(*(np.asarray(it, np.float32) for it in (data.database, data.query)))
-
-
 class Fits:
     """Encoders fitted to rows when they are asked for, with the seconds of the fit.
 
@@ -120,7 +112,7 @@ class Fits:
         self.warm, self.kept = set(), {}
 
     def get(self, method, n_bits, seed):
-        if VARIANTS.get(method, {"nested": False}).get("nested") is False:
+        if method not in VARIANTS or "nested" in VARIANTS[method]:
             return self.fit(method, n_bits, seed)
         if (method, seed) not in self.kept:  # the last one only: these are large
             self.kept = {(method, seed): self.fit(method, self.lengths[-1], seed)}
@@ -138,21 +130,18 @@ class Fits:
         return encoder, seconds
 
     def make(self, method, n_bits, seed):
-        if method in OTHERS:
-            return OTHERS[method](n_bits, random_state=seed)
-        options = {"nested": self.lengths, **VARIANTS[method]}
-        return NeighborHash(n_bits, random_state=seed, **options)
+        options = {}
+        if method in VARIANTS:
+            options = {"nested": self.lengths, **VARIANTS[method]}
+        return OTHERS.get(method, NeighborHash)(n_bits, random_state=seed, **options)
 
 
 def recalls(encoder, task):
     """Return the recalls by their names."""
     codes = [encoder.transform_packed(rows) for rows in (task.queries, task.rows)]
+    recall = partial(neighbor_recall_score, *codes, packed=True)
     return {
-        f"{k}@{cut}": float(
-            neighbor_recall_score(
-                *codes, task.truth[:, :k], n_retrieved=cut, packed=True
-            )
-        )
+        f"{k}@{cut}": float(recall(task.truth[:, :k], n_retrieved=cut))
         for k, cut in MEASURES
     }
 
@@ -166,8 +155,10 @@ def measure(task, fits, method, n_bits, seed):
 
 def run(name, arguments, results):
     """Measure all methods at all lengths on one data set."""
-    task, part = load(name, arguments.data_home), "test"
-    methods = [*arguments.methods, *([variant(OWN)] if arguments.own else [])]
+    check_lengths(results, arguments.bits)
+    data = tools.LOADERS[name](data_home=arguments.data_home)
+    task = Task(*map(np.float32, (data.database, data.query)))
+    part, methods = "test", arguments.methods
     if arguments.ablation is not None:
         task, part = task.validation(), "validation"
         methods = [OURS, *map(variant, arguments.ablation or CHANGES)]
@@ -230,37 +221,13 @@ class Found:
                     yield data, measure, n_bits
 
 
-@dataclass(frozen=True)
-class Duel:
-    """`NeighborHash` and the best other in one cell.
-
-    ``spread`` is half the range over the seeds, of the one where it is more.
-    """
-
-    data: str
-    measure: str
-    n_bits: int
-    other: str
-    other_recall: float
-    recall: float
-    spread: float
-
-    @property
-    def verdict(self):
-        difference = self.recall - self.other_recall
-        if difference >= AHEAD:
-            return "ahead"
-        return "level" if difference >= -self.spread else "behind"
-
-    def cells(self):
-        """Return a row of a table, but for the data."""
-        recalls = self.other_recall, self.recall, self.recall - self.other_recall
-        return [self.measure, self.n_bits, self.other, *recalls, self.spread]
-
-
 def duels(found):
-    """Return one a cell, where `NeighborHash` and another were measured."""
-    result = []
+    """Return a row for each cell where `NeighborHash` and another were measured.
+
+    Its columns are "data" and those of `DUELS`. The spread is half the range over the
+    seeds, of the one where it is more.
+    """
+    rows = []
     for data, measure, n_bits in found.tasks():
         recalls = {it: found.recalls(data, n_bits, it, measure) for it in found.methods}
         recalls = {name: values for name, values in recalls.items() if values}
@@ -268,9 +235,18 @@ def duels(found):
         if ours and recalls:
             other = max(recalls, key=lambda name: np.mean(recalls[name]))
             spread = max(np.ptp(ours), np.ptp(recalls[other])) / 2
-            means = np.mean(recalls[other]), np.mean(ours)
-            result.append(Duel(data, measure, n_bits, other, *means, spread))
-    return result
+            theirs, mean = np.mean(recalls[other]), np.mean(ours)
+            cells = measure, n_bits, other, theirs, mean, mean - theirs, spread
+            rows.append([data, *cells])
+    return rows
+
+
+def verdict(row):
+    """Return what a duel says."""
+    difference, spread = row[-2:]
+    if difference >= AHEAD:
+        return "ahead"
+    return "level" if difference >= -spread else "behind"
 
 
 def tables_of(content):
@@ -278,33 +254,28 @@ def tables_of(content):
     tables = {}
     for part in ("test", "validation"):
         found = Found(content, part)
-        if cells := duels(found):
-            tables["Cells"] = count_table(cells)
-            behind = [cell for cell in cells if cell.verdict == "behind"]
+        if rows := duels(found):
+            tables["Cells"] = count_table(rows)
             for data in found.data:
-                own = [cell.cells() for cell in cells if cell.data == data]
+                own = [row[1:] for row in rows if row[0] == data]
                 tables[tools.TITLES[data]] = tools.Table(DUELS, own)
-            rows = [[cell.data, *cell.cells()] for cell in behind]
-            tables["The cells where it is behind"] = tools.Table(
-                f"data | {DUELS}", rows
-            )
+            behind = [row for row in rows if verdict(row) == "behind"]
+            behind = tools.Table(f"data | {DUELS}", behind)
+            tables["The cells where it is behind"] = behind
         if found.changes:
-            what = "how it differs with a change"
-            if part == "test":
-                what = "how much more a separate fit has"
-            tables[f"Recall, and {what}"] = change_table(found)
+            tables["Recall, and how it differs with a change"] = change_table(found)
         if found.cells:
             tables["Seconds of a fit"] = seconds_table(found)
     rows = [list(item) for item in content["left_out"].items()]
-    tables["Left out"] = tools.Table({"left out": "", "because": ""}, rows)
+    tables["Left out"] = tools.Table("left out | because", rows)
     return tables
 
 
-def count_table(cells):
+def count_table(rows):
     names = f"data | ahead by {AHEAD} or more | level | behind by more than the spread"
     table = tools.Table(names)
-    for name in [*dict.fromkeys(cell.data for cell in cells), "all"]:
-        verdicts = [cell.verdict for cell in cells if name in (cell.data, "all")]
+    for name in [*dict.fromkeys(row[0] for row in rows), "all"]:
+        verdicts = [verdict(row) for row in rows if name in (row[0], "all")]
         counts = [verdicts.count(word) for word in ("ahead", "level", "behind")]
         table.rows.append([name, *counts])
     return table
@@ -334,10 +305,9 @@ def seconds_table(found):
             [found.seconds(data, n_bits, method) for n_bits in lengths]
             for method in ("ITQ", variant(OWN), OURS)
         )
-        rows = [*zip(lengths, itq, own, strict=True)]
-        total = "all (ITQ: sum of the fits)"
-        rows.append((total, sum(itq) if all(itq) else None, nested[-1]))
-        for bits, theirs, ours in rows:
+        names = [*lengths, "all (ITQ: sum of the fits)"]
+        itq, own = [*itq, sum(itq) if all(itq) else None], [*own, nested[-1]]
+        for bits, theirs, ours in zip(names, itq, own, strict=True):
             ratio = ours / theirs if ours and theirs else None
             table.rows.append([data, bits, theirs, ours, ratio])
     return table
@@ -346,56 +316,36 @@ def seconds_table(found):
 def draw(content, path):
     """Draw recall 10@100 against bits, a panel a data set; bands are seeds' ranges."""
     found = Found(content, "test")
-    drawn = {cell.other for cell in duels(found) if cell.measure == "10@100"}
+    drawn = {row[3] for row in duels(found) if row[1] == "10@100"}
     names = [OURS, *(name for name in found.methods if name in drawn)]
     titles = [tools.TITLES[data] for data in found.data]
     figure, axes = tools.panels(titles, size=(3.6, 3.6), sharey=True)
     for ax, data in zip(axes, found.data, strict=True):
+        lengths = found.lengths(data)
         for name in names:
-            runs = {
-                n: found.recalls(data, n, name, "10@100") for n in found.lengths(data)
-            }
-            runs = {n: run for n, run in runs.items() if run}
+            recalls = {n: found.recalls(data, n, name, "10@100") for n in lengths}
+            bits = [n for n in lengths if recalls[n]]
+            least, means, most = (
+                [reduce(recalls[n]) for n in bits] for reduce in (min, np.mean, max)
+            )
             width = 3 if name == OURS else 1.4
-            means = list(map(np.mean, runs.values()))
-            (line,) = ax.plot(list(runs), means, "o-", linewidth=width, label=name)
-            ranges = list(map(min, runs.values())), list(map(max, runs.values()))
-            ax.fill_between(list(runs), *ranges, color=line.get_color(), alpha=0.2)
-        tools.powers_of_two(ax, found.lengths(data))
+            (line,) = ax.plot(bits, means, "o-", linewidth=width, label=name)
+            ax.fill_between(bits, least, most, color=line.get_color(), alpha=0.2)
+        tools.powers_of_two(ax, lengths)
         ax.set(xlabel="bits", ylabel="10 nearest in the first 100", ylim=(0, 1.02))
         ax.label_outer()
     tools.finish(figure, path)
 
 
-def parse(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    data = [name for name in tools.LOADERS if name != "glove_100k"]
-    bits = [8, 16, 32, 64, 128, 256, 512]
-    parser.add_argument("--data", nargs="+", default=data, choices=tools.LOADERS)
-    parser.add_argument("--bits", type=int, nargs="+", default=bits)
-    parser.add_argument("--methods", nargs="+", default=[OURS, *OTHERS])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--own", action="store_true", help="also a fit of each length")
+def main():
+    data = {"data": [name for name in tools.LOADERS if name != "glove_100k"]}
+    data |= {"bits": [8, 16, 32, 64, 128, 256, 512], "seeds": [0, 1, 2]}
+    methods = {OURS: NeighborHash, **OTHERS}
+    parser = tools.options(__doc__, grows=True, **data, methods=methods, picture=None)
     what = "NeighborHash as it is and changed, by default in all ways, on validation"
     parser.add_argument("--ablation", nargs="*", choices=CHANGES, help=what)
-    parser.add_argument("--picture", help="a PNG or SVG to draw")
-    tools.add_files(parser)
-    return parser.parse_args(arguments)
-
-
-def main(arguments=None):
-    arguments = parse(arguments)
-    if arguments.show:
-        content = tools.merged(arguments.show)
-    else:
-        results = tools.Results(arguments.output)
-        check_lengths(results, arguments.bits)
-        for name in arguments.data:
-            try:
-                run(name, arguments, results)
-            except FileNotFoundError as error:
-                print(f"{name} is left out. {error}", file=sys.stderr)
-        content = results.content
+    arguments = parser.parse_args()
+    content = tools.content_of(arguments, arguments.data, run)
     seeds = sorted({int(name.rsplit("/", 1)[1]) for name in content["cells"]})
     tools.print_and_save(tables_of(content), content, arguments.results, seeds=seeds)
     if arguments.picture:

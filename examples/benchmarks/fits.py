@@ -9,53 +9,33 @@ not given; codes of 64 bits, and defaults. A decoder is fitted to codes of ITQ.
 fit compiles. Seconds are those of the processor: other work beside it counts little.
 """
 
-import argparse
-import time
-
 import numpy as np
 import torch
 from joblib import parallel_config
 from sklearn.base import clone
-from tools import LOADERS, Table, add_output, save
+from tools import LOADERS, Table, cpu_seconds_of, options, save
 
-from skhash import (
-    AdditiveQuantizer,
-    DualHashEncoder,
-    HashedNeighbors,
-    ITQHash,
-    NeighborHash,
-    PCAHash,
-    SBNClassifier,
-    SGHEncoder,
-    StochasticAutoencoderHash,
-    SupervisedHash,
-    linear,
-)
+import skhash
+from skhash import NeighborHash, linear
 from skhash.quantization import LinearDecoder
 
 N_BITS, WARM_ROWS = 64, 300
-QUANTIZER = AdditiveQuantizer(N_BITS // 8)
+QUANTIZER = skhash.AdditiveQuantizer(N_BITS // 8)
+SEARCH = {"metric": "cosine", "rerank": 100, "vectors": True}
+ENCODERS = ["ITQHash", "PCAHash", "SGHEncoder"]
+OTHERS = [name for name in linear.__all__ if name not in ENCODERS]
 METHODS = {
-    "ITQHash": ITQHash(),
-    "PCAHash": PCAHash(),
-    "SGHEncoder": SGHEncoder(),
+    **{name: getattr(skhash, name)() for name in ENCODERS},
     "NeighborHash": NeighborHash(),
     "NeighborHash, nested=False": NeighborHash(nested=False),
     "NeighborHash, linear": NeighborHash(hidden_layer_sizes=()),
-    "StochasticAutoencoderHash": StochasticAutoencoderHash(decoder="gaussian"),
-    "SupervisedHash": SupervisedHash(),
-    "DualHashEncoder": DualHashEncoder(),
-    **{
-        name: getattr(linear, name)()
-        for name in linear.__all__
-        if name not in ("ITQHash", "PCAHash")
-    },
+    "StochasticAutoencoderHash": skhash.StochasticAutoencoderHash(decoder="gaussian"),
+    **{name: getattr(skhash, name)() for name in ("SupervisedHash", "DualHashEncoder")},
+    **{name: getattr(linear, name)() for name in OTHERS},
     "AdditiveQuantizer": QUANTIZER,
     "LinearDecoder": LinearDecoder(),
-    "HashedNeighbors(8), README": HashedNeighbors(
-        QUANTIZER, metric="cosine", rerank=100, vectors=True
-    ),
-    "SBNClassifier": SBNClassifier(),
+    "HashedNeighbors(8), README": skhash.HashedNeighbors(QUANTIZER, **SEARCH),
+    "SBNClassifier": skhash.SBNClassifier(),
 }
 
 
@@ -67,20 +47,14 @@ def seconds_of_fit(method, X, y):
     if isinstance(method, NeighborHash):
         y = None
     elif isinstance(method, LinearDecoder):
-        y = ITQHash(N_BITS, random_state=0).fit(X).transform(X)
-    start = time.process_time()
-    method.fit(X, y)
-    return time.process_time() - start
+        y = skhash.ITQHash(N_BITS, random_state=0).fit(X).transform(X)
+    return cpu_seconds_of(method.fit, X, y)[0]
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, nargs="+", default=[2500, 10_000])
-    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
-    parser.add_argument("--data", default="minilm", choices=LOADERS)
-    parser.add_argument("--data-home")
-    add_output(parser)
-    settings = parser.parse_args(arguments)
+def main():
+    data = {"data": "minilm", "data_home": None}
+    parser = options(__doc__, rows=[2500, 10_000], methods=METHODS, **data)
+    settings = parser.parse_args()
     data = LOADERS[settings.data](data_home=settings.data_home)
     order = np.random.default_rng(0).permutation(len(data.train))
     X, y = data.train[order].astype("float32"), data.train_labels[order]

@@ -11,31 +11,18 @@ among the first N of all codes, compared with uncompressed queries.
 does it: `skhash.auditing.growth`.
 """
 
-import argparse
 from collections import defaultdict
 from functools import partial
 
+import tools
 from sklearn.frozen import FrozenEstimator
-from tools import (
-    LOADERS,
-    ROOT,
-    TITLES,
-    Results,
-    Table,
-    add_files,
-    finish,
-    merged,
-    panels,
-    print_and_save,
-    read_table,
-)
 
 from skhash import AdditiveQuantizer, HashedNeighbors
 from skhash.auditing.growth import Growth
-from skhash.metrics import true_neighbors
+from skhash.metrics import search_recall_score, true_neighbors
 
 TABLE = "Recall by the number of vectors"
-PICTURE = ROOT / "docs/images/growth.svg"
+PICTURE = tools.ROOT / "docs/images/growth.svg"
 MOST_SEEN = 100_000  # vectors from which larger databases are foretold
 SIZES = (10_000, 30_000, MOST_SEEN, 300_000, 1_000_000)
 COLUMNS = (
@@ -59,9 +46,8 @@ def measure(data, n_bytes, n_queries):
         found = search.kneighbors(queries, max(CUTS.values()), return_distance=False)
         rows = data.database[:size]
         truth = true_neighbors(queries, rows, 10, metric=data.metric)
-        is_true = (found[:, :, None] == truth[:, None, :]).any(axis=2)
         for cut, n in CUTS.items():
-            recalls[cut].append(float(is_true[:, :n].sum() / truth.size))
+            recalls[cut].append(search_recall_score(found[:, :n], truth))
         print(f"{n_bytes} bytes, {size:,}: {recalls['10@10'][-1]:.3f}", flush=True)
     return {"sizes": sizes, "recalls": recalls}
 
@@ -74,15 +60,12 @@ def table_of(content):
         sizes, recalls = cell["sizes"], cell["recalls"].values()
         n_seen = sum(size <= MOST_SEEN for size in sizes)
         for place, size in enumerate(sizes):
-            foretold = [
-                Growth(sizes[:n_seen], own[:n_seen], size).expected
-                if place >= n_seen
-                else None
-                for own in recalls
-            ]
-            found = [own[place] for own in recalls]
-            rows.append([TITLES[data], int(n_bytes), size, *found, *foretold])
-    return Table(COLUMNS, rows)
+            found, foretold = [own[place] for own in recalls], [None] * len(recalls)
+            if place >= n_seen:
+                seen = [Growth(sizes[:n_seen], own[:n_seen], size) for own in recalls]
+                foretold = [growth.expected for growth in seen]
+            rows.append([tools.TITLES[data], int(n_bytes), size, *found, *foretold])
+    return tools.Table(COLUMNS, rows)
 
 
 def draw(rows):
@@ -91,44 +74,36 @@ def draw(rows):
     for row in rows:
         found[row["data"], int(row["bytes a code"])].append(row)
     titles = list(dict.fromkeys(title for title, _ in found))
-    figure, axes = panels(titles, size=(4.5, 4), sharey=True)
+    figure, axes = tools.panels(titles, size=(4.5, 4), sharey=True)
     lengths = sorted({n_bytes for _, n_bytes in found})
     for (title, n_bytes), own in found.items():
         ax, shade = axes[titles.index(title)], lengths.index(n_bytes) / len(lengths)
         sizes = [int(row["vectors"].replace(",", "")) for row in own]
         for cut, style in zip(CUTS, ("o-", "o:"), strict=True):
             recalls = [float(row[cut]) for row in own]
-            label = f"{n_bytes} bytes, {cut}"
-            ax.plot(
-                sizes,
-                recalls,
-                style,
-                color=(0.84 - shade / 2, 0.16, 0.22 + shade / 2),
-                label=label,
-            )
+            color = 0.84 - shade / 2, 0.16, 0.22 + shade / 2
+            ax.plot(sizes, recalls, style, color=color, label=f"{n_bytes} bytes, {cut}")
         ax.set(xscale="log", xlabel="vectors", ylim=(0, 1.03))
     axes[0].set_ylabel("share of the ten nearest")
-    finish(figure, PICTURE)
+    tools.finish(figure, PICTURE)
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=["passages", "sift"])
-    parser.add_argument("--bytes", type=int, nargs="+", default=[4, 8, 16, 32])
-    parser.add_argument("--queries", type=int, default=2000)
-    parser.add_argument("--draw", action="store_true", help="the picture, of --results")
-    add_files(parser)
-    arguments = parser.parse_args(arguments)
-    results = Results(arguments.output)
-    for name in arguments.sets if not arguments.show else []:
-        data = LOADERS[name](data_home=arguments.data_home)
-        for n_bytes in arguments.bytes:
-            make = partial(measure, data, n_bytes, arguments.queries)
-            results.get(f"{name}/{n_bytes}", make)
-    content = merged(arguments.show) if arguments.show else results.content
-    print_and_save({TABLE: table_of(content)}, content, arguments.results, seeds=[0])
+def run(name, arguments, results):
+    """Measure all lengths on one data set."""
+    data = tools.LOADERS[name](data_home=arguments.data_home)
+    for n_bytes in arguments.bytes:
+        make = partial(measure, data, n_bytes, arguments.queries)
+        results.get(f"{name}/{n_bytes}", make)
+
+
+def main():
+    sets = {"sets": ["passages", "sift"], "bytes": [4, 8, 16, 32], "queries": 2000}
+    arguments = tools.options(__doc__, grows=True, **sets, draw=False).parse_args()
+    content = tools.content_of(arguments, arguments.sets, run)
+    tables = {TABLE: table_of(content)}
+    tools.print_and_save(tables, content, arguments.results, seeds=[0])
     if arguments.draw:
-        draw(read_table(arguments.results, "Seed"))
+        draw(tools.read_table(arguments.results, "Seed"))
 
 
 if __name__ == "__main__":

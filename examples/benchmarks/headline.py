@@ -10,23 +10,13 @@ and to the README. The picture has them beside what ``bytes.py`` measured, as
 ``docs/results/bytes.md`` says; some rows go to ``docs/results/engines.md``.
 """
 
-import argparse
 import doctest
 import re
 import time
 
 import numpy as np
-from tools import (
-    LOADERS,
-    ROOT,
-    TITLES,
-    Table,
-    finish,
-    panels,
-    powers_of_two,
-    read_table,
-    save,
-)
+import tools
+from tools import LOADERS, ROOT, TITLES, Table, options, read_table, save
 
 from skhash.metrics import search_recall_score, true_neighbors
 
@@ -101,8 +91,7 @@ def measure(name, data_home):
 
 def engines(title):
     """Write what codes of about 8 bytes, or of a bit a column, find and need."""
-    columns = "search bytes", "10@10", "10@100", "fit, s", "rows/s"
-    table = Table({name: "" for name in ("method", *columns)})
+    table = Table("method | search bytes | 10@10 | 10@100 | fit, s | rows/s")
     for row in read_table(BYTES, title):
         if row["code bytes"] == "8" or row["method"] in ("signs", "RaBitQ, 1 bit"):
             if row["method"].partition(",")[0] in (*METHODS, "signs"):
@@ -115,23 +104,20 @@ def engines(title):
 def curves(rows):
     """Return by method the rows: bytes that a search needs, and recalls."""
     result = {name: [] for name in METHODS}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: int(row["search bytes"])):
         method = row["method"]
         name = method if method in METHODS else method.partition(",")[0]
         if name in METHODS:
             recalls = {recall: float(row[recall]) for recall in PANELS}
             result[name].append({"bytes": int(row["search bytes"]), **recalls})
-    return {
-        name: sorted(rows, key=lambda one: one["bytes"])
-        for name, rows in result.items()
-    }
+    return result
 
 
 def draw(title):
     """Draw what `bytes.py` measured, and the searches of the README."""
     found = curves(read_table(BYTES, title))
     vectors, *codes, _ = (list(row.values()) for row in read_table(RESULTS, "Seed"))
-    figure, axes = panels(list(PANELS.values()), size=(4.5, 4), sharey=True)
+    figure, axes = tools.panels(list(PANELS.values()), size=(4.5, 4), sharey=True)
     for ax, recall, column in zip(axes, PANELS, (3, 4), strict=True):
         for name, rows in found.items():
             label, color = METHODS[name]
@@ -144,22 +130,18 @@ def draw(title):
         ax.plot(x, percents / 100, "*", label=f"{OURS}, defaults", **style)
         float_bytes = int(vectors[1].replace(",", ""))
         ax.plot(float_bytes, 1, "s", color="#888888", label="float32")
-        powers_of_two(ax, [4, 16, 64, 256, float_bytes])
+        tools.powers_of_two(ax, [4, 16, 64, 256, float_bytes])
         ax.set(xlabel="bytes per vector", ylim=(0, 1.03))
     axes[0].set_ylabel("share of the ten nearest")
-    finish(figure, PICTURE)
+    tools.finish(figure, PICTURE)
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data-home")
-    parser.add_argument("--data", default="passages", choices=LOADERS)
-    parser.add_argument("--draw", action="store_true", help="the picture alone")
-    arguments = parser.parse_args(arguments)
+def main():
+    arguments = options(__doc__, data_home=None, draw=False).parse_args()
     if not arguments.draw:
-        measure(arguments.data, arguments.data_home)
-    engines(TITLES[arguments.data])
-    draw(TITLES[arguments.data])
+        measure("passages", arguments.data_home)
+    engines(TITLES["passages"])
+    draw(TITLES["passages"])
 
 
 if __name__ == "__main__":

@@ -7,29 +7,30 @@ The molecules are those of MOSES (``pip install molsets --no-deps``), as Morgan
 fingerprints of radius 2 and 2048 bits, which RDKit makes once and a file in
 ``--data-home`` keeps. Queries are molecules that are held out. FPSim2 is asked by the
 function that its engine calls, within the bounds that the engine computes, so that its
-times have no parsing of molecules. All take turns in one process on the same number of
-threads: microseconds a query are medians of three turns, of a batch and of single
-queries. skhash and FPSim2 find the same, or the script stops.
+times have no parsing of molecules. All take turns in one process on one thread:
+microseconds a query are medians of three turns, of a batch and of single queries.
+skhash and FPSim2 find the same, or the script stops. Of the codes RDKit searches at
+most ``--sample``.
 """
 
-import argparse
 import gzip
 import importlib.util
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
-from tools import Table, add_output, medians, save, seconds_of
+from tools import Table, medians, options, save, seconds_of
 
 from skhash import JaccardNeighbors
+from skhash.metrics import search_recall_score
 
 N_BITS, SEED, TURNS = 2048, 0, 3
 THRESHOLDS, NEIGHBORS = (0.4, 0.6, 0.7, 0.8), (10, 1000)
 FILES = "train", "test", "test_scaffolds"
 HEAD = "codes :, | search | found :.1f | FPSim2, batch :.1f | skhash, batch :.1f | "
 HEAD += "times :.1f | FPSim2, one :.0f | skhash, one :.0f | times, one :.1f"
+LEFT = "codes :, | similarity | codes left, % :.1f | counts of ones left :.1f"
 
 
 def molecules(n, data_home):
@@ -103,9 +104,9 @@ class FPSim2:
         return found[:k] if k else found
 
 
-def searches(codes, n_jobs):
+def searches(codes):
     """Yield the name of each search, and how skhash and FPSim2 do it."""
-    index = JaccardNeighbors(packed=True, n_jobs=n_jobs).fit(codes)
+    index = JaccardNeighbors(packed=True, n_jobs=1).fit(codes)
     other = FPSim2(codes) if importlib.util.find_spec("FPSim2") else None
     for threshold in THRESHOLDS:
         ours = partial(index.radius_neighbors, radius=round(1 - threshold, 9))
@@ -116,37 +117,21 @@ def searches(codes, n_jobs):
         yield f"{k} nearest", ours, other and partial(other.find, k=k)
 
 
-def compare(ours, theirs, queries, n_jobs):
+def compare(ours, theirs, queries):
     """Return how much is found, and the times of FPSim2, if it is there, and ours."""
-    rows = FPSim2.rows_of(queries, np.arange(len(queries)))
-
-    def theirs_in_batch():
-        if n_jobs == 1:
-            return list(map(theirs, rows))
-        with ThreadPoolExecutor(n_jobs) as pool:
-            return list(pool.map(theirs, rows))
-
+    rows, times = FPSim2.rows_of(queries, np.arange(len(queries))), []
     distances, _ = ours(queries)
-    ways = {
-        "batch": [lambda: ours(queries)],
-        "one": [lambda: one_by_one(ours, queries)],
-    }
     if theirs:
-        for own, others in zip(distances, theirs_in_batch(), strict=True):
-            np.testing.assert_allclose(own, 1 - others["coeff"], atol=1e-6)
-        ways["batch"].append(theirs_in_batch)
-        ways["one"].append(lambda: list(map(theirs, rows)))
-    times = []
-    for calls in ways.values():
-        seconds = medians(dict(enumerate(calls)), TURNS)
+        for own, row in zip(distances, rows, strict=True):
+            np.testing.assert_allclose(own, 1 - theirs(row)["coeff"], atol=1e-6)
+    for call in (lambda: ours(queries), lambda: [ours(one[None]) for one in queries]):
+        calls = {"ours": call}
+        if theirs:
+            calls["theirs"] = lambda: list(map(theirs, rows))
+        seconds = medians(calls, TURNS)
         mine, *other = (1e6 * one / len(queries) for one in seconds.values())
         times += [*other, mine, other[0] / mine] if other else [None, mine, None]
     return sum(map(len, distances)) / len(queries), *times
-
-
-def one_by_one(search, queries):
-    for row in range(len(queries)):
-        search(queries[row : row + 1])
 
 
 def bounds(codes):
@@ -196,27 +181,18 @@ def faiss_candidates(codes, queries, truth):
     flat.add(codes)
     for k in (10, 100):
         seconds, (_, found) = seconds_of(flat.search, queries, k)
-        shares = [np.isin(*pair).mean() for pair in zip(truth, found, strict=True)]
-        name = f"faiss IndexBinaryFlat, {k} candidates"
-        yield name, len(codes), 1e6 * seconds / len(queries), float(np.mean(shares))
+        spent, recall = 1e6 * seconds / len(queries), search_recall_score(found, truth)
+        yield f"faiss IndexBinaryFlat, {k} candidates", len(codes), spent, recall
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", choices=DATA, default="moses")
-    parser.add_argument("--codes", type=int, nargs="+", default=[100_000, 1_900_000])
-    parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--sample", type=int, default=100_000, help="codes for RDKit")
-    parser.add_argument("--jobs", type=int, default=1, help="threads")
-    parser.add_argument("--data-home")
-    add_output(parser)
-    arguments = parser.parse_args(arguments)
+def main():
+    sizes = {"codes": [100_000, 1_900_000], "queries": 500, "sample": 100_000}
+    parser = options(__doc__, data="moses", **sizes, data_home=None)
+    arguments = parser.parse_args()
     JaccardNeighbors(packed=True).fit(np.zeros((1, 8), dtype=np.uint8))  # compiles
     found = Table(HEAD).printed()
     made = Table("codes :, | ones :.1f | made, s :.2f | bytes a code :.2f")
-    left = Table(
-        "codes :, | similarity | codes left, % :.1f | counts of ones left :.1f"
-    )
+    left = Table(LEFT)
     beside = Table("engine | codes :, | microseconds :.0f | recall of the 10 :.3f")
     for n in arguments.codes:
         packed = DATA[arguments.data](n + arguments.queries, arguments.data_home)
@@ -226,10 +202,10 @@ def main(arguments=None):
         ones = np.bitwise_count(codes).sum() / n
         made.rows.append([n, float(ones), seconds, index._store.nbytes / n])
         left.rows += [[n, f"{at} and more", *own] for at, *own in bounds(codes)]
-        for name, ours, theirs in searches(codes, arguments.jobs):
-            found.add(n, name, *compare(ours, theirs, queries, arguments.jobs))
+        for name, ours, theirs in searches(codes):
+            found.add(n, name, *compare(ours, theirs, queries))
         beside.rows += others(codes, queries, arguments.sample)
-    data = f"{arguments.data}, {N_BITS} bits, {arguments.jobs} thread(s)"
+    data = f"{arguments.data}, {N_BITS} bits, 1 thread(s)"
     tables = {"Found": found, "Made": made.printed(), "Left_by_the_bound": left}
     tables["Other_engines"] = beside.printed()
     save(arguments.output, tables, seeds=[SEED], data=data)

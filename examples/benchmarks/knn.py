@@ -22,13 +22,12 @@ count as found, whichever of them come. Exact engines are checked to find all. T
 without looking at the counts: a baseline, and no bound, as ours works otherwise.
 """
 
-import argparse
 import statistics
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
+from itertools import product
 
 import faiss
 import joblib
@@ -42,6 +41,8 @@ from skhash.utils.kernels import popcount
 
 # Turns of a search end when they have taken so long, but not before the second.
 ENGINE_SECONDS = 6.0
+# Seconds of building beyond which an engine is left out.
+BUILD_SECONDS, SEED = 15.0, 0
 # Single queries, and for how many seconds they are asked at most.
 SINGLE, SINGLE_SECONDS = 100, 0.5
 # The largest n of scikit-learn and of usearch's exact search: more takes minutes.
@@ -57,16 +58,16 @@ DRAWN = {
 }
 FAISS = ("faiss flat", "faiss knn_hamming")
 NAME = "{}, {} bits, n={}, {}"
-SETTING = {"codes": "", "bits": "", "n": ",", "asked": ""}
-BESIDE = tools.columns(
+SETTING = "codes | bits | n :, | asked | "
+BESIDE = SETTING + (
     "ours, queries/s :,.0f | faiss, queries/s :,.0f | ratio :.1f | "
     "share of the popcount loop :.2f | one query, ms :.3f | faiss, ms :.3f"
 )
-ENGINES = tools.columns(
+ENGINES = SETTING + (
     "engine | queries/s :,.0f | times ours :.2f | best to best :.2f | "
     "one query, ms :.3f | recall :.3f | build, s :.2f | bytes a code :.1f"
 )
-CONSTANTS = tools.columns(
+CONSTANTS = (
     "bits | n :, | batches, ps a code and thread :.0f | one query, ps a code :.0f"
 )
 
@@ -85,11 +86,9 @@ def bytes_of(part):
     def arrays(part):
         if isinstance(part, np.ndarray):
             return {part.ctypes.data: part.nbytes}
-        inner = (
-            part if isinstance(part, tuple | list) else getattr(part, "__dict__", part)
-        )
-        inner = inner.values() if isinstance(inner, dict) else inner
-        inner = inner if isinstance(inner, tuple | list | type({}.values())) else ()
+        part = getattr(part, "__dict__", part)
+        part = list(part.values()) if isinstance(part, dict) else part
+        inner = part if isinstance(part, tuple | list) else ()
         return {place: n for each in map(arrays, inner) for place, n in each.items()}
 
     return sum(arrays(part).values())
@@ -112,17 +111,26 @@ auto = partial(ours, "ours", "auto")
 
 
 def flat(codes, k, radius, threads):
-    index = faiss.IndexBinaryFlat(8 * codes.shape[1])
-    index.add(codes)
+    index = flat_index(codes)
 
     def search(queries):
         if radius is None:
             return index.search(queries, k)[1]
-        # Its radius is exclusive.
-        starts, _, positions = index.range_search(queries, radius + 1)
-        return np.split(positions, starts[1:-1].astype(np.int64))
+        return within(index, queries, radius)
 
     return {"faiss flat": search}, codes.nbytes
+
+
+def flat_index(codes):
+    index = faiss.IndexBinaryFlat(8 * codes.shape[1])
+    index.add(codes)
+    return index
+
+
+def within(index, queries, radius):
+    """Return the positions within a radius of each query."""
+    starts, _, positions = index.range_search(queries, radius + 1)  # it is exclusive
+    return np.split(positions, starts[1:-1].astype(np.int64))
 
 
 def stateless(codes, k, radius, threads):
@@ -259,34 +267,28 @@ SLOW, GRAPHS, SMALL = [usearch_exact], [hnsw, usearch_graph], [scikit_learn]
 # Measures
 
 
-class Codes:
-    """Random and real codes, and queries, of any length and number."""
+@cache
+def words(n_bits, n_queries, data_home):
+    return tools.WordCodes(n_bits, SEED, n_queries, data_home)
 
-    def __init__(self, arguments):
-        self.options, self.words = arguments, {}
 
-    def get(self, kind, n_bits, n):
-        """Return packed codes and queries."""
-        it = self.options
-        rng = np.random.default_rng(it.seed)
-        if kind == "random":
-            rows = rng.integers(0, 256, (n + it.queries, n_bits // 8), np.uint8)
-            return rows[it.queries :].copy(), rows[: it.queries].copy()
-        if n_bits not in self.words:
-            self.words[n_bits] = tools.WordCodes(
-                n_bits, it.seed, it.queries, it.data_home
-            )
-        return self.words[n_bits].codes(n, rng), self.words[n_bits].queries
+def codes_of(kind, n_bits, n, arguments):
+    """Return packed codes, random or real ones, and queries."""
+    n_queries, rng = arguments.queries, np.random.default_rng(SEED)
+    if kind == "random":
+        rows = rng.integers(0, 256, (n + n_queries, n_bits // 8), np.uint8)
+        return rows[n_queries:].copy(), rows[:n_queries].copy()
+    real = words(n_bits, n_queries, arguments.data_home)
+    return real.codes(n, rng), real.queries
 
 
 def settings(arguments):
     """Yield (kind, n_bits, n, k, radius, engines), what matters most first."""
     center, kinds = arguments.n, arguments.kinds
-    for n in (MEDIUM_N, center) if arguments.bits else ():
-        for n_bits in arguments.bits:
+    if arguments.bits:
+        for n, n_bits in product((MEDIUM_N, center), arguments.bits):
             engines = EXACT + (SLOW if n <= MEDIUM_N else [])
             yield kinds[0], n_bits, n, 10, None, engines
-    if arguments.bits:
         return
     sizes = [n for n in (10_000, 100_000, 1_000_000) if n < center]
     for n in [*sizes, center]:
@@ -303,9 +305,8 @@ def settings(arguments):
     for kind in kinds if arguments.large else ():
         yield kind, 64, 10 * center, 10, None, EXACT[:3] + EXACT[-1:]
         yield kind, 64, 10 * center, None, 2, RADIUS
-    for k in (100,) if arguments.quick else (100, 1000, 1):
-        for kind in kinds:
-            yield kind, 64, center, k, None, EXACT[:-1]
+    for k, kind in product((100,) if arguments.quick else (100, 1000, 1), kinds):
+        yield kind, 64, center, k, None, EXACT[:-1]
 
 
 def recall(codes, queries, positions, truth, radius):
@@ -329,23 +330,26 @@ def recall(codes, queries, positions, truth, radius):
 
 def find_truth(codes, queries, k, radius):
     """Return what is to be found, by faiss."""
-    index = faiss.IndexBinaryFlat(8 * codes.shape[1])
-    index.add(codes)
+    index = flat_index(codes)
     if radius is None:
         return index.search(queries, k)[0]
-    starts, _, positions = index.range_search(queries, radius + 1)
-    return np.split(positions, starts[1:-1].astype(np.int64))
+    return within(index, queries, radius)
 
 
 class Comparison:
     """Measures setting by setting, and keeps the tables."""
 
     def __init__(self, arguments):
-        self.arguments, self.build_seconds, self.curves = arguments, {}, []
-        self.beside = tools.Table({**SETTING, **BESIDE})
-        self.engines = tools.Table({**SETTING, **ENGINES})
+        self.arguments, self.build_seconds = arguments, {}
+        self.beside, self.engines = tools.Table(BESIDE), tools.Table(ENGINES)
         self.constants = tools.Table(CONSTANTS)
-        self.left_out = tools.Table({"left out": "", "because": ""})
+        self.left_out = tools.Table("left out | because")
+        self.tables = {
+            "Compared with the faster of faiss's exact searches": self.beside,
+            "All engines": self.engines,
+            "Cost of comparing one code": self.constants,
+            "Left out": self.left_out,
+        }
 
     def leave_out(self, what, why):
         self.left_out.rows.append([what, why])
@@ -356,13 +360,12 @@ class Comparison:
         for make in makers:
             what = getattr(make, "__name__", "ours")
             rate = self.build_seconds.get(make, 0.0)
-            if rate * len(codes) > self.arguments.build_seconds:
+            if rate * len(codes) > BUILD_SECONDS:
                 self.leave_out(f"{what}, {name}", "takes long to build")
                 continue
             try:
-                seconds, made = tools.seconds_of(
-                    make, codes, k, radius, self.arguments.threads
-                )
+                task = codes, k, radius, self.arguments.threads
+                seconds, made = tools.seconds_of(make, *task)
             except Exception as error:  # one engine must not end the whole run
                 self.leave_out(f"{what}, {name}", f"{type(error).__name__}: {error}")
                 continue
@@ -375,16 +378,15 @@ class Comparison:
         rows, searches = {}, {}
         name = NAME.format(*setting)
         for make, own, size, seconds in self.build(makers, codes, k, radius, name):
+            searches |= own
             for variant, search in own.items():
-                answer = search(queries)
-                found = None
+                answer, found = search(queries), None
                 if answer is not None:
                     found = recall(codes, queries, answer, truth, radius)
                 if make in EXACT and found not in (None, 1):
                     raise AssertionError(f"{variant}, {name}: recall is {found}.")
-                searches[variant] = search
                 rows[variant] = {"recall": found, "build": seconds, "bytes": size}
-        calls = {it: lambda own=own: own(queries) for it, own in searches.items()}
+        calls = {it: partial(search, queries) for it, search in searches.items()}
         times = tools.turns(calls, self.arguments.repeats, ENGINE_SECONDS)
         for variant, row in rows.items():
             row["best"] = times[variant][0]
@@ -398,30 +400,19 @@ class Comparison:
         peers = [rows[it] for it in FAISS if it in rows]
         peer = min(peers, key=lambda it: it["median"])
         rates = [n_queries / it["median"] for it in (ours, peer)]
-        ratio, share = peer["median"] / ours["median"], limit and limit["median"]
         single = 1000 * ours["single"], 1000 * min(it["single"] for it in peers)
-        share = share and share / ours["median"]
-        self.beside.rows.append([*setting, *rates, ratio, share, *single])
+        ratios = [it and it["median"] / ours["median"] for it in (peer, limit)]
+        self.beside.rows.append([*setting, *rates, *ratios, *single])
         for name, row in rows.items():
             cells = name, n_queries / row["median"], row["median"] / ours["median"]
             cells += row["best"] / ours["best"], 1000 * row["single"], row["recall"]
             size = row["bytes"] and row["bytes"] / n
             self.engines.rows.append([*setting, *cells, row["build"], size])
-            self.curves.append((*setting, name, cells[1], row["recall"]))
         if (setting[0], setting[3]) == ("random", "k = 10"):
             row, threads = rows["ours, brute"], self.arguments.threads
             batch = row["median"] * threads / n_queries
             picoseconds = (1e12 * it / n for it in (batch, row["single"]))
             self.constants.rows.append([setting[1], n, *picoseconds])
-
-    def tables(self):
-        """Return the tables by their captions."""
-        return {
-            "Compared with the faster of faiss's exact searches": self.beside,
-            "All engines": self.engines,
-            "Cost of comparing one code": self.constants,
-            "Left out": self.left_out,
-        }
 
 
 def single_seconds(search, queries):
@@ -464,58 +455,44 @@ def draw(curves, path):
     tools.finish(figure, path)
 
 
-def parse(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=1_000_000, help="codes at the centre")
+def parse():
+    sizes = {"n": 1_000_000, "queries": 1000, "kinds": ["random", "real"]}
+    spent = {"repeats": 7, "threads": joblib.cpu_count(), "minutes": 12.0}
+    ways = {"data_home": None, "quick": False, "large": False, "picture": None}
+    parser = tools.options(__doc__, **sizes, **spent, **ways, draw=None)
     parser.add_argument("--bits", type=int, nargs="+", help="these lengths alone")
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--kinds", nargs="+", default=["random", "real"])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=joblib.cpu_count())
-    parser.add_argument("--minutes", type=float, default=12.0)
-    parser.add_argument("--build-seconds", type=float, default=15.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data-home")
-    parser.add_argument("--quick", action="store_true", help="a try, in seconds")
-    parser.add_argument("--large", action="store_true", help="ten times as many, too")
-    parser.add_argument("--picture", type=Path, help="draw queries/s against n")
-    parser.add_argument(
-        "--draw", type=Path, help="the picture alone, of such an output"
-    )
-    tools.add_output(parser)
-    if parser.parse_args(arguments).quick:
+    if parser.parse_args().quick:
         parser.set_defaults(n=10_000, queries=100, repeats=2)
-    return parser.parse_args(arguments)
+    return parser.parse_args()
 
 
-def main(arguments=None):
-    arguments = parse(arguments)
+def main():
+    arguments = parse()
     if arguments.draw:
         return draw(read_curves(arguments.draw), arguments.picture)
     faiss.omp_set_num_threads(arguments.threads)
-    codes, comparison = Codes(arguments), Comparison(arguments)
-    start = time.perf_counter()
+    comparison, start = Comparison(arguments), time.perf_counter()
     for kind, n_bits, n, k, radius, makers in settings(arguments):
         setting = kind, n_bits, n, f"k = {k}" if radius is None else f"radius {radius}"
-        name = NAME.format(*setting)
         minutes = (time.perf_counter() - start) / 60
         print(f"{minutes:5.1f} min ", *setting, file=sys.stderr, flush=True)
         if minutes > arguments.minutes:
-            comparison.leave_out(name, "time is over")
+            comparison.leave_out(NAME.format(*setting), "time is over")
             continue
         try:
-            made, queries = codes.get(kind, n_bits, n)
+            made, queries = codes_of(kind, n_bits, n, arguments)
         except FileNotFoundError as error:
-            comparison.leave_out(name, str(error))
+            comparison.leave_out(NAME.format(*setting), str(error))
             continue
         comparison.measure(made, queries, setting, k, radius, makers)
-    for table in comparison.tables().values():
+    for table in comparison.tables.values():
         table.printed()
     options = faiss.get_compile_options().strip()
     data = f"{arguments.threads} threads, faiss built for {options}"
-    tools.save(arguments.output, comparison.tables(), seeds=[arguments.seed], data=data)
+    tools.save(arguments.output, comparison.tables, seeds=[SEED], data=data)
     if arguments.picture:
-        draw(comparison.curves, arguments.picture)
+        curves = [(*row[:6], row[9]) for row in comparison.engines.rows]
+        draw(curves, arguments.picture)
 
 
 if __name__ == "__main__":

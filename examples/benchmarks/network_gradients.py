@@ -12,10 +12,8 @@ By chance alone the first falls to the second divided by the root of the number 
 draws.
 """
 
-import argparse
-
 import torch
-from tools import Table, add_output, save
+from tools import Table, options, save
 
 from skhash.gradients import PSA, GumbelSoftmax, resolve_network_gradient
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
@@ -43,14 +41,6 @@ def make_network(widths, generator):
         )
         torch.nn.init.normal_(layer.bias, generator=generator)
     return network.double()
-
-
-def make_problem(widths, seed):
-    """Return a network, one input, and the generator that has drawn them."""
-    generator = torch.Generator().manual_seed(seed)
-    network = make_network(widths, generator)
-    X = torch.randn(1, N_FEATURES, generator=generator, dtype=torch.float64)
-    return network, X, generator
 
 
 def loss(outputs):
@@ -89,13 +79,8 @@ def measure(network, gradient, X, generator, batches, batch_size):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--widths", type=int, nargs="+", default=[3, 3, 3])
-    parser.add_argument("--networks", type=int, default=10)
-    parser.add_argument("--batches", type=int, default=100)
-    parser.add_argument("--batch-size", type=int, default=1000)
-    add_output(parser)
-    arguments = parser.parse_args()
+    sizes = {"networks": 10, "batches": 100, "batch_size": 1000}
+    arguments = options(__doc__, widths=[3, 3, 3], **sizes).parse_args()
     torch.set_num_threads(1)
     sizes = arguments.batches, arguments.batch_size
     layers = [*(f"layer {k + 1}" for k in range(len(arguments.widths))), "head"]
@@ -104,7 +89,9 @@ def main():
     for name, gradient in ESTIMATORS.items():
         results = []
         for seed in range(arguments.networks):
-            network, X, generator = make_problem(arguments.widths, seed)
+            generator = torch.Generator().manual_seed(seed)
+            network = make_network(arguments.widths, generator)
+            X = torch.randn(1, N_FEATURES, generator=generator, dtype=torch.float64)
             results.append(measure(network, gradient, X, generator, *sizes))
         medians = torch.tensor(results).median(dim=0).values.flatten()
         table.add(name, *medians.tolist())

@@ -10,13 +10,12 @@ medians of 30 turns, of 200 calls each for 10 000 codes or fewer. faiss and ours
 their defaults, all threads; *one thread* is ours with ``n_jobs=1``.
 """
 
-import argparse
 from itertools import cycle
 
 import faiss
 import numpy as np
 from numba import njit
-from tools import Table, add_output, columns, medians, save
+from tools import Table, columns, medians, options, save
 
 from skhash.neighbors import HammingNeighbors
 
@@ -64,13 +63,9 @@ def compare(n, n_bits):
     return n, n_bits, *microseconds, times["faiss"] / times["ours"], *rates
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main():
     sizes = [1000, 10_000, 100_000, 1_000_000, 10_000_000]
-    parser.add_argument("--codes", type=int, nargs="+", default=sizes)
-    parser.add_argument("--bits", type=int, nargs="+", default=[64, 128, 256, 512])
-    add_output(parser)
-    arguments = parser.parse_args(arguments)
+    arguments = options(__doc__, codes=sizes, bits=[64, 128, 256, 512]).parse_args()
     queries = Table(QUERIES).printed()
     for n in arguments.codes:
         for n_bits in arguments.bits:

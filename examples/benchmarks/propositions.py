@@ -6,11 +6,11 @@ decides by a rule that stands beside its figures::
 
     python examples/benchmarks/propositions.py --output docs/results/propositions.json
 
-Two minutes of one core. States are -1 and +1; the noise is logistic with
-F(a) = sigmoid(2 a), unless a check says otherwise.
+Two minutes of one core. ``--only B.1 B.2`` checks those whose numbers contain one of
+these words. States are -1 and +1; the noise is logistic with F(a) = sigmoid(2 a),
+unless a check says otherwise.
 """
 
-import argparse
 import inspect
 import itertools
 import math
@@ -20,7 +20,7 @@ import torch
 from psa_toy import toy
 from scipy.integrate import quad
 from scipy.special import expit, logit
-from tools import Table, add_output, save
+from tools import Table, options, save
 
 from skhash import SBNClassifier
 from skhash.noise import Logistic, Triangular, Uniform
@@ -50,6 +50,12 @@ def over_seeds(function, *arguments, seeds=SEEDS):
     """Return what a function finds with the random numbers of each seed."""
     generators = (torch.Generator().manual_seed(seed) for seed in seeds)
     return np.array([function(g, *arguments) for g in generators])
+
+
+def only_rounding(errors):
+    """Return whether the largest of some errors is but rounding, and that error."""
+    worst = np.max(errors)
+    return worst < EXACT, worst
 
 
 def randn(generator, *shape):
@@ -105,8 +111,7 @@ def one_layer(loss, a):
 
 
 def st_bias(loss, a):
-    exact, st = one_layer(loss, a)
-    return relative(st, exact)
+    return relative(*one_layer(loss, a)[::-1])
 
 
 def generic_case(generator):
@@ -233,8 +238,7 @@ def _():
     the distribution of the mapped noise is off by {:.0e}
     """
     p = F(torch.linspace(-2, 2, 9))
-    error = largest(F(torch.logit(p) / 2) - p)
-    return error < EXACT, error
+    return only_rounding(largest(F(torch.logit(p) / 2) - p))
 
 
 @check("ST", "Prop. B.2")
@@ -249,8 +253,7 @@ def _():
         on = states(4) > 0  # which units a monomial has
         return st_bias(lambda x: torch.where(on, x[:, None], 1.0).prod(dim=-1) @ c, a)
 
-    worst = over_seeds(bias).max()
-    return worst < EXACT, worst
+    return only_rounding(over_seeds(bias))
 
 
 @check("ST", "Example 1")
@@ -298,8 +301,7 @@ def _():
         return max(apart, right), relative(biased, exact)
 
     found = over_seeds(errors)
-    worst, biased = found[:, 0].max(), found[-1, 1]
-    return worst < EXACT, worst, biased
+    return *only_rounding(found[:, 0]), found[-1, 1]
 
 
 def count_negative(first, second, J):
@@ -403,23 +405,26 @@ def deterministic(second, factor):
         count_turned(at, case[second], at.abs() >= (2 * (1 - p) + factor) * case[it], a)
         for it in ("all", "own")
     )
-    measured = (
-        f"with the constant of all units, of {n} cases {logits} point against it in "
-        f"the logits and {parameters} in the parameters; with the constant of the unit "
-        f"alone, {own} of {m} in the logits"
-    )
-    return own == logits == parameters == 0, measured
+    return own == logits == parameters == 0, n, logits, parameters, own, m
 
 
 @check("ST", "Prop. B.7", "in part")
 def _():
-    """if bits are surer than the Lipschitz constant requires, det_st agrees with ST"""
+    """if bits are surer than the Lipschitz constant requires, det_st agrees with ST
+
+    with the constant of all units, of {} cases {} point against it in the logits and {}
+    in the parameters; with the constant of the unit alone, {} of {} in the logits
+    """
     return deterministic("g", 0)
 
 
 @check("ST", "Prop. B.8", "in part")
 def _():
-    """if bits are surer still, det_st agrees with the gradient"""
+    """if bits are surer still, det_st agrees with the gradient
+
+    with the constant of all units, of {} cases {} point against it in the logits and {}
+    in the parameters; with the constant of the unit alone, {} of {} in the logits
+    """
     return deterministic("true", 1)
 
 
@@ -620,27 +625,20 @@ def _():
     loss of the ensemble {:.3f}, and {:.3f} with the expected loss; the deviation of
     members is {:.2f} and {:.2f}; 3 seeds, 200 epochs
     """
-    bound = {"n_draws": 10}
-    found = np.array([[ambiguity(seed, **kw) for kw in ({}, bound)] for seed in SEEDS])
+    found = np.array([[ambiguity(seed, n) for n in (10, 1)] for seed in SEEDS])
     losses, spreads = found.mean(axis=0).T
-    falls = (found[:, 1, 0] < found[:, 0, 0]).all()
-    return (
-        falls and spreads[1] > spreads[0],
-        losses[1],
-        losses[0],
-        spreads[1],
-        spreads[0],
-    )
+    falls = (found[:, 0, 0] < found[:, 1, 0]).all()
+    return falls and spreads[0] > spreads[1], *losses, *spreads
 
 
-def ambiguity(seed, **params):
+def ambiguity(seed, n_draws):
     """Return the loss of an ensemble, and the deviation of its members' probability."""
     X, y = toy(100, 1)
     torch.set_default_dtype(torch.float32)  # in which networks are trained
     model = SBNClassifier((5, 5, 5), max_epochs=200, batch_size=50, random_state=seed)
     model.set_params(noise=Logistic(2.0), gradient="psa", batch_norm=False)
     model.set_params(init_scale=1.0, lr=0.03, lr_schedule=None, n_predict_samples=1)
-    model.set_params(**params).fit(X, y)
+    model.set_params(n_draws=n_draws).fit(X, y)
     members = []
     for model.predict_seed_ in range(100):
         members.append(model.predict_proba(X)[np.arange(len(y)), y])
@@ -654,9 +652,8 @@ def _():
 
     bias {:.0e} if one unit follows, where (11) is exact, and {:.2f} if three do
     """
-    exact = over_seeds(psa_biases, 4, 1).max()
     wide = np.median(over_seeds(psa_biases, 3, 3)[:, 0])
-    return exact < EXACT, exact, wide
+    return *only_rounding(over_seeds(psa_biases, 4, 1)), wide
 
 
 @check("PSA", "Lemma B.1")
@@ -671,8 +668,7 @@ def _():
         found = p @ (x * density(a) * (loss(x)[:, None] - loss(flipped(x))))
         return relative(found, one_layer(loss, a)[0])
 
-    worst = over_seeds(bias).max()
-    return worst < EXACT, worst
+    return only_rounding(over_seeds(bias))
 
 
 @check("PSA", "Prop. 3")
@@ -701,8 +697,8 @@ def _():
         return relative(psa, st), relative(straight_through(network), st)
 
     found = np.array([over_seeds(differences, factor) for factor in (1.0, 0.1, 0.01)])
-    worst, apart = found[..., 1].max(), np.median(found[..., 0], axis=1)
-    return worst < EXACT, worst, listed(apart, ".1g")
+    apart = np.median(found[..., 0], axis=1)
+    return *only_rounding(found[..., 1]), listed(apart, ".1g")
 
 
 def straight_through(network):
@@ -735,12 +731,8 @@ def _():
         return error, float(some / none)
 
     errors, ratios = over_seeds(compare, seeds=range(100)).T
-    return (
-        errors.max() < EXACT and ratios.max() < 1,
-        errors.max(),
-        ratios.min(),
-        ratios.max(),
-    )
+    is_mean, worst = only_rounding(errors)
+    return is_mean and ratios.max() < 1, worst, ratios.min(), ratios.max()
 
 
 @check("PSA", "Eq. 33a")
@@ -956,8 +948,7 @@ def _():
             second += (marginal @ likelihood - mixture @ log_h) / 9
         return largest(first - second)
 
-    worst = over_seeds(error).max()
-    return worst < EXACT, worst
+    return only_rounding(over_seeds(error))
 
 
 # DualHash
@@ -1010,11 +1001,8 @@ def _():
     """
     v, u = np.linspace(-WEIGHT, WEIGHT, 2001), np.linspace(-1, 1, 201)
     back = (u[:, None] * v - np.abs(v)).max(axis=1)
-    return (
-        np.abs(back - WEIGHT * np.abs(np.abs(u) - 1)).max() < 1e-3,
-        back.max(),
-        WEIGHT,
-    )
+    error = np.abs(back - WEIGHT * np.abs(np.abs(u) - 1)).max()
+    return error < 1e-3, back.max(), WEIGHT
 
 
 @check("DualHash", "Section V, Lemma 1")
@@ -1114,22 +1102,20 @@ def _():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=[""], help="words of a number")
-    add_output(parser)
-    arguments = parser.parse_args()
+    arguments = options(__doc__, only=[""]).parse_args()
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    tables, columns = {}, ("number", "claim", "verdict", "measured")
+    tables = {}
     for paper, checks in CHECKS.items():
         chosen = [it for it in checks if any(word in it for word in arguments.only)]
+        table = Table("number | claim | verdict | measured")
         if chosen:
-            tables[paper.lower()] = Table(dict.fromkeys(columns, "")).printed()
+            tables[paper.lower()] = table.printed()
         for number in chosen:
             function, claim, text, otherwise = checks[number]
             holds, *values = function()
             verdict = "holds" if holds else otherwise
-            tables[paper.lower()].add(number, claim, verdict, text.format(*values))
+            table.add(number, claim, verdict, text.format(*values))
     save(arguments.output, tables, seeds=SEEDS)
 
 

@@ -16,40 +16,30 @@ units below. ``--start mean`` takes the start of `SBNClassifier` instead, where 
 deviation is that over the data alone: larger weights.
 """
 
-import argparse
-import os
 import statistics
+from functools import partial
 
 import numpy as np
 import torch
 from joblib import Parallel, delayed
 from skorch.callbacks import Callback
-from tools import Table, add_output, finish, panels, save
+from tools import Table, finish, options, panels, save, with_spread
 
-from skhash import SBNClassifier
-from skhash.gradients import (
-    PSA,
-    ExactNetwork,
-    GumbelSoftmax,
-    MuProp,
-    Reinforce,
-    STGumbel,
-    gradient_report,
-)
+from skhash import SBNClassifier, gradients
 from skhash.networks import BinaryLinear, RealLinear, StochasticBinaryNetwork
 from skhash.noise import Logistic
 
 # A baseline that forgets nothing is close to the true mean loss of each row.
 ESTIMATORS = {
-    **{"psa": "psa", "psa enhanced": PSA(enhanced=True)},
+    **{"psa": "psa", "psa enhanced": gradients.PSA(enhanced=True)},
     **{it: it for it in ("st", "zgr", "det_st", "hard_st", "identity_st", "tanh")},
-    **{"gumbel 1.0": GumbelSoftmax(1.0), "gumbel 0.1": GumbelSoftmax(0.1)},
-    "st_gumbel 0.1": STGumbel(0.1),
+    **{f"gumbel {it}": gradients.GumbelSoftmax(it) for it in (1.0, 0.1)},
+    "st_gumbel 0.1": gradients.STGumbel(0.1),
     **{it: it for it in ("adf", "local_reparam", "arm", "disarm", "rloo")},
-    "reinforce": Reinforce(baseline=None),
-    "reinforce, baseline": Reinforce(baseline="row", decay=1.0),
-    "muprop": MuProp(baseline=None),
-    "muprop, baseline": MuProp(baseline="row", decay=1.0),
+    "reinforce": gradients.Reinforce(baseline=None),
+    "reinforce, baseline": gradients.Reinforce(baseline="row", decay=1.0),
+    "muprop": gradients.MuProp(baseline=None),
+    "muprop, baseline": gradients.MuProp(baseline="row", decay=1.0),
 }
 FEW = ["psa", "st", "zgr", "arm", "reinforce"]
 TRAINED = ["exact_network", "psa", "st", "arm", "reinforce"]
@@ -63,6 +53,7 @@ ONE_SAMPLE = {
 }
 SHAPES = [(2,) * 3, (5,) * 3, (10,) * 3, (5,), (5,) * 5]
 TRIALS, QUICK_TRIALS = 100, 10
+SEED = 1  # of the points
 
 
 def toy(n_per_class, seed):
@@ -92,7 +83,8 @@ class ExactLosses(Callback):
             return torch.nn.functional.logsigmoid(margin)
 
         def mean_over_noise(function):
-            return ExactNetwork().network_surrogate(function, module.network, X)
+            exact = gradients.ExactNetwork()
+            return exact.network_surrogate(function, module.network, X)
 
         likelihood = mean_over_noise(lambda outputs: log_likelihood(outputs).exp())
         net.history.record("expected", -float(mean_over_noise(log_likelihood).mean()))
@@ -123,43 +115,36 @@ def start_network(X, widths, seed):
     return architecture
 
 
-def train(X, y, gradient, epochs, seed, options, widths=(5, 5, 5), watched=()):
+def train(X, y, gradient, epochs, seed, given, widths=(5, 5, 5), watched=()):
     """Return a classifier after so many epochs."""
     torch.set_num_threads(1)
     start = {"architecture": start_network(X, widths, seed), "init": "default"}
-    if options.start == "mean":
+    if given.start == "mean":
         start = {"hidden_layer_sizes": widths, "noise": Logistic(scale=2)}
         start["init_scale"] = 1.0
-    return SBNClassifier(
-        **start,
-        gradient=ESTIMATORS.get(gradient, gradient),
-        batch_norm=False,
-        optimizer="sgd",
-        lr=options.lr,
-        lr_schedule=None,
-        batch_size=options.batch_size,
-        max_epochs=epochs,
-        callbacks=[ExactLosses(X, y, watched)],
-        random_state=seed,
-        device="cpu",
-    ).fit(X, y)
+    start |= {"gradient": ESTIMATORS.get(gradient, gradient), "batch_norm": False}
+    # The batches of the paper have 10 rows.
+    sgd = {"optimizer": "sgd", "lr": 1.0, "lr_schedule": None, "batch_size": 100}
+    model = SBNClassifier(**start, **sgd, max_epochs=epochs, random_state=seed)
+    model.set_params(callbacks=[ExactLosses(X, y, watched)], device="cpu")
+    return model.fit(X, y)
 
 
-def losses_of(X, y, gradient, seed, options):
+def losses_of(X, y, gradient, seed, given):
     """Return epochs, expected losses and losses of the ensemble in a training."""
-    last = options.epochs[-1]
+    last = given.epochs[-1]
     watched = sorted({int(epoch) for epoch in np.geomspace(1, last, 25)})
-    history = train(X, y, gradient, last, seed, options, watched=watched).net_.history
+    history = train(X, y, gradient, last, seed, given, watched=watched).net_.history
     records = [history[epoch - 1] for epoch in watched]
     return np.transpose([[r["epoch"], r["expected"], r["ensemble"]] for r in records])
 
 
-def measure(X, y, names, epochs, seed, options, widths=(5, 5, 5)):
+def measure(X, y, names, epochs, seed, given, widths=(5, 5, 5)):
     """Return rows of reports of one sample, by estimator and group of parameters."""
-    model = train(X, y, "exact_network", epochs, seed, options, widths)
+    model = train(X, y, "exact_network", epochs, seed, given, widths)
     estimators = {name: ESTIMATORS[name] for name in names}
-    settings = {"n_trials": options.trials, "random_state": seed}
-    report = gradient_report(model, X, estimators, y=y, **settings)
+    settings = {"n_trials": given.trials, "random_state": seed}
+    report = gradients.gradient_report(model, X, estimators, y=y, **settings)
     return {(row.estimator, row.group): row for row in report.rows}
 
 
@@ -170,12 +155,8 @@ def layer_tables(measured):
     to the norm of the gradient, and "by chance" is the bias that would be found of what
     has none.
     """
-    columns = {
-        f"{title}, {n}": form
-        for n in measured
-        for title, (_, form) in ONE_SAMPLE.items()
-    }
-    tables = {}
+    shown, tables = ONE_SAMPLE.items(), {}
+    columns = {f"{title}, {n}": form for n in measured for title, (_, form) in shown}
     for layer, name in {**LAYERS, "head": "head"}.items():
         table = tables[name.replace(" ", "_")] = Table({"estimator": "", **columns})
         for estimator in ESTIMATORS:
@@ -192,27 +173,19 @@ def layer_tables(measured):
 
 def training_table(curves):
     """Return the losses after training: means over networks, and half their range."""
-    formats = {"estimator": "", "expected loss": ".3f", "loss of the ensemble": ".3f"}
-    table = Table(formats)
+    table = Table("estimator | expected loss :.3f | loss of the ensemble :.3f")
     for name, runs in curves.items():
-        ends = np.array([run[1:, -1] for run in runs])
-        means, spreads = ends.mean(axis=0), np.ptp(ends, axis=0) / 2
-        pairs = zip(means.tolist(), spreads.tolist(), strict=True)
-        table.rows.append([name, *map(list, pairs)])
+        ends = np.transpose([run[1:, -1] for run in runs])
+        table.rows.append([name, *map(with_spread, ends)])
     return table
 
 
-def shapes_table(run, data, seeds, options):
+def shapes_table(run, data, seeds, given):
     """Return the errors of one sample in the first layer, after the first epochs."""
     names = ["-".join(map(str, widths)) for widths in SHAPES]
     table = Table({"estimator": "", **dict.fromkeys(names, ".2f")})
-    measured = [
-        run(
-            delayed(measure)(*data, FEW, options.epochs[0], s, options, w)
-            for s in seeds
-        )
-        for w in SHAPES
-    ]
+    task = delayed(partial(measure, *data, FEW, given.epochs[0]))
+    measured = [run(task(seed, given, widths) for seed in seeds) for widths in SHAPES]
     for name in FEW:
         errors = (
             [rows[name, "layers.0"].relative_rmse for rows in networks]
@@ -235,42 +208,32 @@ def draw_training(curves, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, nargs="+", default=[1, 100, 2000])
-    parser.add_argument("--networks", type=int, default=3)
-    parser.add_argument("--start", choices=["drawn", "mean"], default="drawn")
-    parser.add_argument("--batch-size", type=int, default=100, help="the paper has 10")
-    parser.add_argument("--lr", type=float, default=1.0, help="of plain SGD")
-    parser.add_argument("--seed", type=int, default=1, help="of the points")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--shapes", action="store_true", help="of networks, alone")
-    parser.add_argument("--picture", help="an SVG to draw")
-    add_output(parser)
-    options = parser.parse_args()
-    options.trials = QUICK_TRIALS if options.quick else TRIALS
-    if options.quick:
-        options.epochs, options.networks = [1, 5], 1
-    data, seeds = toy(100, options.seed), range(options.networks)
-    run = Parallel(n_jobs=options.jobs)
-    what = f"200 points of seed {options.seed}, median of {options.networks} networks"
-    if options.shapes:
-        tables = shapes_table(run, data, seeds, options)
+    size = {"epochs": [1, 100, 2000], "networks": 3, "jobs": 2, "quick": False}
+    parser = options(__doc__, **size, start="drawn", shapes=False, picture=None)
+    given = parser.parse_args()
+    given.trials = QUICK_TRIALS if given.quick else TRIALS
+    if given.quick:
+        given.epochs, given.networks = [1, 5], 1
+    data, seeds = toy(100, SEED), range(given.networks)
+    run = Parallel(n_jobs=given.jobs)
+    what = f"200 points of seed {SEED}, median of {given.networks} networks"
+    if given.shapes:
+        tables = shapes_table(run, data, seeds, given)
     else:
         measured = {
-            n: run(delayed(measure)(*data, ESTIMATORS, n, s, options) for s in seeds)
-            for n in options.epochs
+            n: run(delayed(measure)(*data, ESTIMATORS, n, s, given) for s in seeds)
+            for n in given.epochs
         }
         curves = {
-            name: run(delayed(losses_of)(*data, name, seed, options) for seed in seeds)
+            name: run(delayed(losses_of)(*data, name, seed, given) for seed in seeds)
             for name in TRAINED
         }
         tables = {"training": training_table(curves), **layer_tables(measured)}
-        if options.picture:
-            draw_training(curves, options.picture)
+        if given.picture:
+            draw_training(curves, given.picture)
     for table in tables.values():
         table.printed()
-    save(options.output, tables, seeds=seeds, data=what)
+    save(given.output, tables, seeds=seeds, data=what)
 
 
 if __name__ == "__main__":

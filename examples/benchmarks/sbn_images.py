@@ -22,7 +22,6 @@ once, on a part of the rows. All seeds share it. The test rows are predicted by 
 network without noise ("det"), and by ensembles of networks with noise.
 """
 
-import argparse
 import time
 from functools import cache, partial
 from pathlib import Path
@@ -387,30 +386,21 @@ def fits_table(by_method):
     return tools.Table({"method": "", "lr": "", **columns, **end}, rows)
 
 
-def parse(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parse():
+    runs = {"lrs": ["1e-3", "3e-3", "1e-2"], "search_rows": 2000, "seeds": [0, 1, 2]}
+    runs |= {"sizes": [1, 10], "full": False, "expected": False, "device": "auto"}
+    parser = tools.options(__doc__, grows=True, networks=["allconv", "vgg"], **runs)
     option, sets = parser.add_argument, ["fashion_mnist", "digits", "cifar10"]
     option("--data", default=sets[0], choices=sets)
-    option("--networks", nargs="+", default=["allconv", "vgg"], choices=REDUCED)
     option("--methods", nargs="+", choices=METHODS)
-    option("--full", action="store_true", help="the papers' networks")
     option("--rows", type=int, help="training rows")
     option("--epochs", type=int)
     option("--augment", choices=["affine", "flip_crop"])
-    rates = "learning rates to choose from, or auto"
-    option("--lrs", nargs="+", default=["1e-3", "3e-3", "1e-2"], help=rates)
-    option("--search-rows", type=int, default=2000, help="that auto searches with")
-    option("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    option("--sizes", type=int, nargs="+", default=[1, 10], help="of ensembles")
-    noisy = "the training loss with noise, too"
-    option("--device", default="auto")
-    option("--expected", action="store_true", help=noisy)
-    tools.add_files(parser)
-    return parser.parse_args(arguments)
+    return parser.parse_args()
 
 
-def main(arguments=None):
-    arguments = parse(arguments)
+def main():
+    arguments = parse()
     if arguments.show:
         content = tools.merged(arguments.show)
     else:

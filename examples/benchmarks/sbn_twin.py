@@ -15,9 +15,7 @@ without noise ("det") and by ensembles. "ece" is the expected calibration error:
 mean distance of confidence and accuracy over 15 bins of confidence, in percent.
 """
 
-import argparse
 import sys
-import time
 from collections import defaultdict
 from functools import cache, partial
 
@@ -43,10 +41,11 @@ SETS = {
     "fashion 10k": (20, range(3)),
     "fashion 60k": (20, range(3)),
 }
+SMALL = {"wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 LAYERS = (256, 256)
 N_VALIDATION = 5000
 TWIN_RATES = (0.001, 0.003, 0.01)
-N_BINS = 15
+N_BINS, SIZES = 15, (10, 50)  # of confidence, and of ensembles
 # Titles of the scores, what is said of those of the seeds, and formats.
 SCORES = {
     "accuracy": ("acc.", tools.with_spread, ".1f"),
@@ -94,10 +93,8 @@ def load(name, data_home):
 
     Rows of the texts are an SVD of their words, made of the training part.
     """
-    small = {"wine": load_wine, "breast cancer": load_breast_cancer}
-    small["digits"] = load_digits
-    if name in small:
-        return *small[name](return_X_y=True), None, None
+    if name in SMALL:
+        return *SMALL[name](return_X_y=True), None, None
     if name == "newsgroups":
         data = tools.load_20newsgroups("texts", data_home=data_home)
         X, X_test = tools.tfidf_axes(data.train, data.query, min_df=3)
@@ -131,18 +128,15 @@ def rows_of(name, part, seed, data_home):
 def measure(name, part, seed, params, arguments):
     """Fit once; return what each way to predict reaches."""
     X, y, X_test, y_test = rows_of(name, part, seed, arguments.data_home)
-    model = SBNClassifier(
-        LAYERS, max_epochs=SETS[name][0], random_state=seed, device=arguments.device
-    ).set_params(**params)
-    start = time.process_time()
-    model.fit(X, y)
-    cell = {"cpu_seconds": time.process_time() - start}
+    model = SBNClassifier(LAYERS, max_epochs=SETS[name][0], random_state=seed)
+    seconds, _ = tools.cpu_seconds_of(model.set_params(**params).fit, X, y)
+    cell = {"cpu_seconds": seconds}
     cell["training loss"] = model.history_[-1]["train_loss"]
     if isinstance(model.gradient, ReLU):
         return cell | {"det": quality(probabilities(model, X_test), y_test)}
     model.set_params(n_predict_samples=0)
     cell["det"] = quality(model.predict_proba(X_test), y_test)
-    for size in arguments.sizes:
+    for size in SIZES:
         p = model.set_params(n_predict_samples=size).predict_proba(X_test)
         cell[str(size)] = quality(p, y_test)
     if arguments.independent:
@@ -153,11 +147,10 @@ def measure(name, part, seed, params, arguments):
 def independent(model, X, n_members=10):
     """Return the mean of networks whose noise is not spread over the members."""
     model.set_params(n_predict_samples=1)
-    sums = 0.0
-    for seed in range(n_members):
-        model.predict_seed_ = seed
-        sums = sums + model.predict_proba(X)
-    return sums / n_members
+    members = []
+    for model.predict_seed_ in range(n_members):
+        members.append(model.predict_proba(X))
+    return np.mean(members, axis=0)
 
 
 def quality(p, y):
@@ -207,8 +200,9 @@ def mean(runs, way, score):
     return tools.mean_of([run[way][score] for run in runs if way in run])
 
 
-def ways_of(cell):
-    return [way for way in cell if isinstance(cell[way], dict)]
+def accuracies(cell):
+    """Return the accuracy of each way to predict."""
+    return {way: it["accuracy"] for way, it in cell.items() if isinstance(it, dict)}
 
 
 def tables(content, part):
@@ -221,13 +215,12 @@ def tables(content, part):
     found = {(name, label): own for (name, of, label), own in runs if of == part}
     if not found:
         return {}
-    every = [ways_of(cell) for cell in content["cells"].values()]
+    every = [accuracies(cell) for cell in content["cells"].values()]
     size = min({way for ways in every for way in ways if way.isdigit()}, key=int)
-    return {
-        part: whole_table(found, max(every, key=len)),
-        f"{part}_accuracy": short_table(found, size, "accuracy"),
-        f"{part}_log_loss": short_table(found, size, "log_loss"),
-    }
+    tables = {part: whole_table(found, max(every, key=len))}
+    for score in ("accuracy", "log_loss"):
+        tables[f"{part}_{score}"] = short_table(found, size, score)
+    return tables
 
 
 def whole_table(found, ways):
@@ -273,43 +266,27 @@ def draw(content, path):
         relu = [found[name, "test", f"relu {lr}"] for lr in TWIN_RATES]
         twin = [runs for runs in relu if runs][-1]
         size = max(filter(str.isdigit, ours[0]), key=int)
-        draw_reliability(ax, ours, size, "C0", "o", f"ensemble of {size}")
-        draw_reliability(ax, ours, "det", "C2", "^", "without noise")
-        draw_reliability(ax, twin, "det", "C1", "s", "ReLU twin")
+        for runs, way, style, label in (
+            (ours, size, "C0o-", f"ensemble of {size}"),
+            (ours, "det", "C2^-", "without noise"),
+            (twin, "det", "C1s-", "ReLU twin"),
+        ):
+            count, sums, hits = np.sum([run[way]["bins"] for run in runs], axis=0)
+            some = count >= 20  # rows in a bin of confidence
+            points = sums[some] / count[some], hits[some] / count[some]
+            ax.plot(*points, style, label=label, markersize=4)
         ax.set(xlim=(0.2, 1.01), ylim=(0.2, 1.01), aspect="equal")
     figure.supxlabel("confidence")
     figure.supylabel("accuracy")
     tools.finish(figure, path)
 
 
-def draw_reliability(ax, runs, way, color, marker, label):
-    """Draw the accuracy in each bin of confidence that has some rows."""
-    count, sums, hits = np.sum([run[way]["bins"] for run in runs], axis=0)
-    some = count >= 20
-    confidence, accuracy = sums[some] / count[some], hits[some] / count[some]
-    ax.plot(confidence, accuracy, marker + "-", color=color, label=label, markersize=4)
-
-
-def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    option, members = parser.add_argument, "also average ten networks with own noise"
-    option("--sets", nargs="+", default=list(SETS), choices=SETS)
-    option("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
-    option("--part", default="validation", choices=["validation", "test"])
-    option("--sizes", type=int, nargs="+", default=[10, 50], help="of ensembles")
-    option("--independent", action="store_true", help=members)
-    option("--device", default="auto")
-    option("--picture", help="an SVG to draw")
-    tools.add_files(parser)
-    return parser.parse_args(arguments)
-
-
-def main(arguments=None):
-    arguments = parse(arguments)
-    results = tools.Results(
-        arguments.output,
-        lambda cell: {way: cell[way]["accuracy"] for way in ways_of(cell)},
-    )
+def main():
+    measured = {"sets": SETS, "variants": VARIANTS, "independent": False}
+    parser = tools.options(__doc__, grows=True, **measured, picture=None)
+    parser.add_argument("--part", default="validation", choices=["validation", "test"])
+    arguments = parser.parse_args()
+    results = tools.Results(arguments.output, accuracies)
     if arguments.show:
         results.content = tools.merged(arguments.show)
     else:

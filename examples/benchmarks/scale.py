@@ -18,7 +18,6 @@ Each step runs in a separate process. Its memory is that which the process alloc
 as long as nobody else needs the room. Linux only, for that reading.
 """
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -29,12 +28,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tools import ROOT, Table, add_output, save, seconds_of
+from tools import ROOT, Table, options, save, seconds_of
 
 from skhash import HammingNeighbors, SGHEncoder
 from skhash.neighbors import merge_neighbors
 
-BLOCK = 100_000
+BLOCK, N_TRAIN = 100_000, 1_000_000
 LARGE = 10_000_000_000
 WORKERS = "engine | s to encode :.1f | rows a second :,.0f | s of 100 queries :.1f"
 WORKERS += " | MB :,.0f | bytes a vector :.0f | bytes a code :.1f"
@@ -53,12 +52,12 @@ def make_vectors(path, n_rows, n_features):
         rows += centers[rng.integers(0, 1000, len(rows))]
 
 
-def fit(folder, n_train):
+def fit(folder):
     """Fit on random blocks of the file, in one pass."""
     X = np.load(folder / "vectors.npy", mmap_mode="r")
     encoder = SGHEncoder(64, batch_size=512, random_state=0)
     starts = np.random.default_rng(0).permutation(range(0, len(X), BLOCK))
-    for start in starts[: -(-n_train // BLOCK)]:
+    for start in starts[: N_TRAIN // BLOCK]:
         encoder.partial_fit(X[start : start + BLOCK])
     encoder.save(folder / "encoder")
 
@@ -78,15 +77,16 @@ def save_index(folder):
 
 def search(folder):
     """Open the index and search it."""
-    start = time.perf_counter()
-    index = HammingNeighbors.load(folder / "index")
-    figures = {"ms to open": 1000 * (time.perf_counter() - start)}
+    opening, index = seconds_of(HammingNeighbors.load, folder / "index")
     queries = np.array(index.packed_codes_[:1000])
     index.kneighbors(queries[:256], 10)
-    start = time.perf_counter()
-    index.kneighbors(queries, 10)
-    figures["s of 1000 queries"] = time.perf_counter() - start
+    searching, _ = seconds_of(index.kneighbors, queries, 10)
+    figures = {"ms to open": 1000 * opening, "s of 1000 queries": searching}
     (folder / "search.json").write_text(json.dumps(figures))
+
+
+STEPS = {"fit": fit, "encode": encode}
+STEPS |= {"make and save the index": save_index, "open and search": search}
 
 
 def write_parquet(folder):
@@ -170,36 +170,27 @@ def measured(step, *arguments):
     return time.perf_counter() - start, most
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main():
+    parser = options(__doc__, rows=10_000_000, features=128)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--features", type=int, default=128)
-    parser.add_argument("--train", type=int, default=1_000_000)
     parser.add_argument("--engines", nargs="*", choices=["Ray", "Spark"], default=[])
-    add_output(parser)
-    arguments = parser.parse_args(arguments)
+    arguments = parser.parse_args()
     folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     path, shape = folder / "vectors.npy", (arguments.rows, arguments.features)
     if not path.exists() or np.load(path, mmap_mode="r").shape != shape:
         make_vectors(path, *shape)
     figures = {"GB of vectors": path.stat().st_size / 1e9}
-    table = Table({"step": "", "seconds": ".1f", "MB": ".0f"}).printed()
-    for what, step, given in (
-        ("fit", fit, [arguments.train]),
-        ("encode", encode, []),
-        ("make and save the index", save_index, []),
-        ("open and search", search, []),
-    ):
-        seconds, most = measured(step, folder, *given)
+    table = Table("step | seconds :.1f | MB :.0f").printed()
+    for what, step in STEPS.items():
+        seconds, most = measured(step, folder)
         table.add(what, seconds, most / 1e6)
     figures |= json.loads((folder / "search.json").read_text())
     print("\nSize, opening, and 1000 queries after a first call:", figures)
     tables = {"Steps": table}
     if arguments.engines:
         tables |= with_workers(folder, arguments.rows, arguments.engines)
-    data = f"{shape[0]:,} vectors of {shape[1]} float32, {arguments.train:,} to fit"
+    data = f"{shape[0]:,} vectors of {shape[1]} float32, {N_TRAIN:,} to fit"
     save(arguments.output, tables, figures, seeds=[0], data=data)
 
 

@@ -13,11 +13,9 @@ does best on a tenth of the training messages, never on the test messages, is fi
 all of them, once a seed.
 """
 
-import argparse
 import json
 import statistics
 import sys
-import time
 from functools import partial
 
 import numpy as np
@@ -27,27 +25,24 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import kneighbors_graph
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
-from tools import Table, add_output, columns, load_20newsgroups, save
+from tools import Table, load_20newsgroups, options, save, seconds_of, with_spread
 
 from skhash import ITQHash, NeighborHash, SGHEncoder, StochasticAutoencoderHash
 from skhash.metrics import precision_at_k_score
 
 N_RETRIEVED = 100
 DATA = "20 Newsgroups: 11 293 messages in the database, 7528 queries"
-FORMATS = columns(
-    f"bits | method | Precision@{N_RETRIEVED} :.3f | fit s :.1f | validation | chosen"
-)
+COLUMNS = f"bits | method | Precision@{N_RETRIEVED} :.3f | fit s :.1f"
+COLUMNS += " | validation | chosen"
 
 
 def after_svd(encoder_class):
     """Return a maker of an encoder that sees unit rows of latent semantic analysis."""
 
     def make(n_bits, seed, n_components, **params):
-        return make_pipeline(
-            TruncatedSVD(max(n_bits, n_components), random_state=seed),
-            Normalizer(),
-            encoder_class(n_bits, random_state=seed, **params),
-        )
+        svd = TruncatedSVD(max(n_bits, n_components), random_state=seed)
+        encoder = encoder_class(n_bits, random_state=seed, **params)
+        return make_pipeline(svd, Normalizer(), encoder)
 
     return make
 
@@ -56,18 +51,15 @@ def autoencoder(posterior):
     """Return a maker of a stochastic autoencoder with this posterior."""
 
     def make(n_bits, seed, **params):
-        return StochasticAutoencoderHash(
-            n_bits, posterior=posterior, random_state=seed, **params
-        )
+        params |= {"posterior": posterior, "random_state": seed}
+        return StochasticAutoencoderHash(n_bits, **params)
 
     return make
 
 
 # A group has hundreds of messages: many neighbours, and a temperature at which all of
 # them count.
-NEIGHBOR_CANDIDATES = [
-    {"n_components": 128, "temperature": t} for t in (0.5, 1.0, 2.0, 4.0)
-]
+HEAT = [{"n_components": 128, "temperature": it} for it in (0.5, 1.0, 2.0, 4.0)]
 
 
 class GroupHash(NeighborHash):
@@ -81,31 +73,24 @@ class GroupHash(NeighborHash):
 LINEAR = {"n_neighbors": 50, "nested": False, "hidden_layer_sizes": ()}
 # A group is coarser than neighbours: few steps and strong decay find more of it.
 LINEAR |= {"max_epochs": 20, "weight_decay": 1.0}
+DEEP = LINEAR | {"hidden_layer_sizes": "auto"}
+AXES = [{"n_components": n} for n in (64, 128, 256)]
 # Each method and its candidates. The first one of the autoencoders is their default.
 METHODS = {
-    "ITQ": (after_svd(ITQHash), [{"n_components": n} for n in (64, 128, 256)]),
-    "SGH": (after_svd(SGHEncoder), [{"n_components": n} for n in (64, 128, 256)]),
-    "neighbor": (after_svd(partial(GroupHash, **LINEAR)), NEIGHBOR_CANDIDATES),
-    "neighbor MLP": (
-        after_svd(partial(GroupHash, **LINEAR | {"hidden_layer_sizes": "auto"})),
-        NEIGHBOR_CANDIDATES,
-    ),
-    "independent": (
-        autoencoder("independent"),
-        [{}, {"kl_weight": 0.0}, {"max_epochs": 24}],
-    ),
-    "correlated": (
-        autoencoder("correlated"),
-        [{}, {"kl_weight": 0.01}, {"max_epochs": 24}],
-    ),
+    "ITQ": (after_svd(ITQHash), AXES),
+    "SGH": (after_svd(SGHEncoder), AXES),
+    "neighbor": (after_svd(partial(GroupHash, **LINEAR)), HEAT),
+    "neighbor MLP": (after_svd(partial(GroupHash, **DEEP)), HEAT),
 }
+for posterior, kl_weight in (("independent", 0.0), ("correlated", 0.01)):
+    candidates = [{}, {"kl_weight": kl_weight}, {"max_epochs": 24}]
+    METHODS[posterior] = autoencoder(posterior), candidates
 
 
 def vectorized(texts, other_texts):
     """Return tf-idf rows of both, with words and weights of the first."""
-    vectorizer = TfidfVectorizer(
-        max_features=10_000, stop_words="english", sublinear_tf=True, dtype=np.float32
-    )
+    kind = {"max_features": 10_000, "stop_words": "english", "sublinear_tf": True}
+    vectorizer = TfidfVectorizer(**kind, dtype=np.float32)
     return vectorizer.fit_transform(texts), vectorizer.transform(other_texts)
 
 
@@ -124,27 +109,14 @@ def measure(make, params, n_bits, seed, parts):
     """Fit on the database; return Precision@100 of the queries, and seconds."""
     database, labels, queries, query_labels = parts
     encoder = make(n_bits, seed, **params)
-    start = time.perf_counter()
-    encoder.fit(database)
-    seconds = time.perf_counter() - start
-    precision = precision_at_k_score(
-        encoder.transform(queries),
-        encoder.transform(database),
-        query_labels,
-        labels,
-        k=N_RETRIEVED,
-    )
-    return precision, seconds
+    seconds, _ = seconds_of(encoder.fit, database)
+    codes = encoder.transform(queries), encoder.transform(database)
+    return precision_at_k_score(*codes, query_labels, labels, k=N_RETRIEVED), seconds
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64, 128])
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--data-home")
-    add_output(parser)
-    arguments = parser.parse_args()
+    runs = {"bits": [8, 16, 32, 64, 128], "methods": METHODS, "seeds": [0, 1, 2]}
+    arguments = options(__doc__, **runs, data_home=None).parse_args()
     try:
         data = load_20newsgroups("texts", data_home=arguments.data_home)
     except FileNotFoundError as error:
@@ -161,7 +133,7 @@ def main():
     print(f"Precision@{N_RETRIEVED} of the exact cosine of tf-idf: {exact:.3f}")
     figures, seeds = {"exact_cosine": float(exact)}, arguments.seeds
 
-    table = Table(FORMATS).printed()
+    table = Table(COLUMNS).printed()
     for n_bits in arguments.bits:
         for method in arguments.methods:
             table.add(n_bits, method, *row_of(method, n_bits, seeds, validation, test))
@@ -175,12 +147,10 @@ def row_of(method, n_bits, seeds, validation, test):
     chosen = candidates[int(np.argmax(scores))]
     runs = [measure(make, chosen, n_bits, seed, test) for seed in seeds]
     precisions = [precision for precision, _ in runs]
-    return (
-        [float(np.mean(precisions)), float(np.ptp(precisions)) / 2],
-        statistics.median(seconds for _, seconds in runs),
-        " ".join(f"{score:.3f}" for score in scores),
-        f"`{json.dumps(chosen)}`" if chosen else "default",
-    )
+    spent = statistics.median(seconds for _, seconds in runs)
+    validated = " ".join(f"{score:.3f}" for score in scores)
+    shown = f"`{json.dumps(chosen)}`" if chosen else "default"
+    return with_spread(precisions), spent, validated, shown
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ reconstruction error (figure 4), training time (figure 5), recall of the nearest
 neighbours (figures 6 and 7) and recall of the largest inner products (figure 8)::
 
     python examples/benchmarks/sgh_paper.py error time recall mips --output results
-    python examples/benchmarks/sgh_paper.py recall --files base.fvecs query.fvecs
-    python examples/benchmarks/sgh_paper.py recall --files sift-128-euclidean.hdf5
     python examples/benchmarks/sgh_paper.py recall --files sift --database-rows 200000
     python examples/benchmarks/sgh_paper.py --output results --picture docs/images \
         --results docs/results/sgh_paper.md
@@ -15,10 +13,10 @@ Each figure is a JSON file of the folder ``--output``; tables and the pictures o
 figures 4 and 5 are of all that are there.
 
 The first three run on Fashion-MNIST, "mips" on GloVe's word vectors as they are, not of
-unit length; `--files` takes others. "mips_images" has the inner products of images,
-which have columns enough for every method, "scales" images of random strength, whose
-neighbours are those of the images themselves (section E.1), and "coding" bits as 0/1
-and -1/+1 (section E.3). Codes are searched in up to three ways: by
+unit length; ``--files`` names another data set. "mips_images" has the inner products of
+images, which have columns enough for every method, "scales" images of random strength,
+whose neighbours are those of the images themselves (section E.1), and "coding" bits as
+0/1 and -1/+1 (section E.3). Codes are searched in up to three ways: by
 Hamming distance, in expectation over the order of equally near codes ("Hamming"); by
 uncompressed queries against what the codes decode to ("asymmetric"), where codes of
 methods without a decoder get the one of least squares; and the same with codes refined
@@ -31,69 +29,44 @@ neighbours too; none has seen the queries. "time" counts the processor
 time of all threads: let there be one, by ``OMP_NUM_THREADS=1``.
 """
 
-import argparse
 import json
-import time
 from collections import defaultdict
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import tools
-from tools import head
+from every_cell import OTHERS
 
-from skhash import ITQHash, NeighborHash, PCAHash, SGHEncoder, linear
+from skhash import ITQHash, NeighborHash, SGHEncoder, linear, metrics
 from skhash.codes import pack_bits, spherical_hamming_distances
-from skhash.datasets import RetrievalData, open_vectors, read_ann_hdf5
-from skhash.metrics import neighbor_recall_score, true_neighbors
+from skhash.datasets import RetrievalData
+from skhash.metrics import true_neighbors
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neural import LatentScale
 from skhash.quantization import LinearDecoder
 
-METHODS = {
-    "SGH": SGHEncoder,
-    "SGH, pairs": partial(SGHEncoder, pairs="neighbors"),
-    "ITQ": ITQHash,
-    "PCA": PCAHash,
-    "KMH": linear.KMeansHash,
-    "spherical": linear.SphericalHash,
-    "spectral": linear.SpectralHash,
-    "scalable graph": linear.ScalableGraphHash,
-    "binary autoencoder": linear.BinaryAutoencoderHash,
-    "random": linear.RandomHyperplaneHash,
-    "NeighborHash": NeighborHash,
-}
+ORDER = "ITQ", "PCA", "KMH", "spherical", "spectral", "scalable graph"
+METHODS = {"SGH": SGHEncoder, "SGH, pairs": partial(SGHEncoder, pairs="neighbors")}
+METHODS |= {name: OTHERS[name] for name in (*ORDER, "binary autoencoder", "random")}
+METHODS["NeighborHash"] = NeighborHash
 DECODED = ("SGH", "ITQ")
 # Rows on which codes and codebook are fitted in turns.
 REFINED_ROWS = 10_000
 QUANTIZERS = ("PQ", "OPQ")
 # How many are looked at, and how many of the nearest are to be among them.
-N_RETRIEVED, NEAREST = 100, (10, 100)
+N_QUERIES, N_RETRIEVED, NEAREST = 1000, 100, (10, 100)
 # How often the curves of the reconstruction error are read, in shares of an epoch.
 READINGS = 5
 
 
-def load(figure, paths, data_home):
+def load(figure, name, data_home):
     """Return the data that a figure is drawn on."""
-    if figure == "mips" and not paths:
+    if figure == "mips" and name is None:
         setting = {"n_queries": 10_000, "n_train": 71_291, "normalize": False}
         return tools.load_glove(**setting, data_home=data_home)
-    if not paths:
-        return tools.load_fashion_mnist(data_home=data_home)
-    if paths[0] in tools.LOADERS:
-        return tools.LOADERS[paths[0]](data_home=data_home)
-    if paths[0].endswith((".h5", ".hdf5")):
-        return read_ann_hdf5(paths[0])
-    base, query = (open_vectors(path) for path in paths)
-    return RetrievalData(
-        name=Path(paths[0]).stem,
-        metric="euclidean",
-        train=base,
-        database=base,
-        query=query,
-    )
+    return tools.LOADERS[name or "fashion_mnist"](data_home=data_home)
 
 
 def sample(X, n_rows, seed=0):
@@ -104,9 +77,9 @@ def sample(X, n_rows, seed=0):
     return np.float32(X[np.sort(rows)])
 
 
-def reconstruction(data, query, arguments):
+def reconstruction(data, arguments):
     """Yield the squared error of held-out rows after so many examples seen."""
-    train = sample(data.train, arguments.train_rows)
+    train, query = data.train, data.query
     for n_bits, seed in product(arguments.bits, arguments.seeds):
         case = {"bits": n_bits, "seed": seed}
         order = np.random.default_rng(seed).permutation(len(train))
@@ -121,10 +94,9 @@ def reconstruction(data, query, arguments):
                 yield {"method": method, **case, "examples seen": seen, "error": error}
         for steps in (1, 2, 5, 10, 20, 50) if n_bits <= train.shape[1] else ():
             encoder = ITQHash(n_bits, max_iter=steps, random_state=seed).fit(train)
-            decoded = least_squares(encoder, train).inverse_transform(
-                encoder.transform(query)
-            )
-            error = float(np.square(query - decoded).sum(axis=1).mean())
+            decoder, codes = least_squares(encoder, train), encoder.transform(query)
+            left = query - decoder.inverse_transform(codes)
+            error = float(np.square(left).sum(axis=1).mean())
             seen = steps * len(train)
             yield {"method": "ITQ", **case, "examples seen": seen, "error": error}
 
@@ -143,31 +115,24 @@ BUDGETS = {
 }
 
 
-def training_time(data, query, arguments):
+def training_time(data, arguments):
     """Yield processor seconds of a fit and the recall of its codes, in turn."""
-    train = sample(data.train, arguments.train_rows)
-    truth = true_neighbors(query, data.database, 100)
-    SGHEncoder(2, max_epochs=1, random_state=0).fit(train[:200])
-    linear.BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(train[:200])
+    truth = true_neighbors(data.query, data.database, 100)
+    SGHEncoder(2, max_epochs=1, random_state=0).fit(data.train[:200])
+    linear.BinaryAutoencoderHash(2, max_iter=1, random_state=0).fit(data.train[:200])
     for n_bits, seed in product(arguments.bits, arguments.seeds):
         for method, (name, values) in BUDGETS.items():
             for value in values:
                 encoder = METHODS[method](n_bits, random_state=seed, **{name: value})
-                start = time.process_time()
-                encoder.fit(train)
-                seconds = time.process_time() - start
-                recall = by_hamming(encoder, data, query, truth)["10@100"]
+                seconds, _ = tools.cpu_seconds_of(encoder.fit, data.train)
+                recall = by_hamming(encoder, data, truth)["10@100"]
                 case = {"method": method, "bits": n_bits, "seed": seed, name: value}
                 yield {**case, "seconds": seconds, "10@100": recall}
 
 
 # Settings that are said to make codes follow the direction of rows.
-SCALES = {
-    "none": {},
-    "latent 0.3": {"scale": LatentScale(0.3)},
-    "latent 1": {"scale": LatentScale(1.0)},
-    "normalize": {"normalize": True},
-}
+SCALES = {"none": {}, "latent 0.3": {"scale": LatentScale(0.3)}}
+SCALES |= {"latent 1": {"scale": LatentScale(1.0)}, "normalize": {"normalize": True}}
 CODINGS = {
     f"{coding}, {gradient}": {"coding": coding, "gradient": gradient}
     for coding in ("01", "pm1")
@@ -175,114 +140,106 @@ CODINGS = {
 }
 
 
-def scaled_recall(data, query, arguments):
+def scaled_recall(data, arguments):
     """Yield recalls where rows have random strengths, of the rows as they were."""
     strength = np.random.default_rng(0)
-    parts = [sample(data.train, arguments.train_rows), data.database, query]
-    train, database, queries = (
-        np.float32(X * strength.lognormal(0, 0.6, (len(X), 1))) for X in parts
+    parts = (
+        np.float32(X * strength.lognormal(0, 0.6, (len(X), 1)))
+        for X in (data.train, data.database, data.query)
     )
-    scaled = replace(data, database=database)
-    truth = true_neighbors(query, data.database, 100)
-    yield from variants(SCALES, train, scaled, queries, truth, arguments)
+    scaled = RetrievalData(data.name, data.metric, *parts)
+    truth = true_neighbors(data.query, data.database, 100)
+    yield from variants(SCALES, scaled, truth, arguments)
 
 
-def coded_recall(data, query, arguments):
+def coded_recall(data, arguments):
     """Yield recalls of codes learned as 0/1 and as -1/+1."""
-    train = sample(data.train, arguments.train_rows)
-    truth = true_neighbors(query, data.database, 100)
-    yield from variants(CODINGS, train, data, query, truth, arguments)
+    truth = true_neighbors(data.query, data.database, 100)
+    yield from variants(CODINGS, data, truth, arguments)
 
 
-def variants(kinds, train, data, query, truth, arguments):
+def variants(kinds, data, truth, arguments):
     for seed, n_bits in product(arguments.seeds, arguments.bits):
         for name, params in kinds.items():
-            encoder = SGHEncoder(n_bits, random_state=seed, **params).fit(train)
+            encoder = SGHEncoder(n_bits, random_state=seed, **params).fit(data.train)
             case = {"method": name, "search": "Hamming", "bits": n_bits, "seed": seed}
-            yield case | by_hamming(encoder, data, query, truth)
+            yield case | by_hamming(encoder, data, truth)
 
 
-def recalls(data, query, arguments, metric):
+def recalls(data, arguments, metric):
     """Yield recalls, a method and search at a time."""
-    train = sample(data.train, arguments.train_rows)
-    truth = true_neighbors(query, data.database, 100, metric=metric)
+    truth = true_neighbors(data.query, data.database, 100, metric=metric)
     for seed, n_bits in product(arguments.seeds, arguments.bits):
         case = {"bits": n_bits, "seed": seed}
-        for method in arguments.methods:
+        for method in [*METHODS, *QUANTIZERS]:
             if method in QUANTIZERS:
-                index = quantizer(method, n_bits, train, data.database, metric)
-                positions = index.search(np.float32(query), N_RETRIEVED)[1]
+                index = quantizer(method, n_bits, data, metric)
+                positions = index.search(data.query, N_RETRIEVED)[1]
                 found = by_position(positions, truth)
                 yield {"method": method, "search": "asymmetric"} | case | found
                 continue
             encoder = METHODS[method](n_bits, random_state=seed)
             try:
-                encoder.fit(train)
+                encoder.fit(data.train)
             except ValueError as error:
                 print(f"{method} left out: {error}")
                 continue
-            task = train, data, query, truth, metric
-            for search, found in searches(method, encoder, *task):
+            for search, found in searches(method, encoder, data, truth, metric):
                 yield {"method": method, "search": search} | case | found
 
 
-def searches(method, encoder, train, data, query, truth, metric):
+def searches(method, encoder, data, truth, metric):
     """Yield the searches of an encoder's codes by name, and what they find."""
-    yield "Hamming", by_hamming(encoder, data, query, truth)
+    yield "Hamming", by_hamming(encoder, data, truth)
     if method == "spherical":
         codes = encoder.transform_packed(data.database)
         positions = [
             np.argsort(spherical_hamming_distances(one, codes)[0], kind="stable")
-            for one in encoder.transform_packed(query)[:, None]
+            for one in encoder.transform_packed(data.query)[:, None]
         ]
         nearest = np.stack([found[:N_RETRIEVED] for found in positions])
         yield "own distance", by_position(nearest, truth)
     if method not in DECODED:
         return
     bits = encoder.transform(data.database)
-    decoder = least_squares(encoder, train)
+    decoder = least_squares(encoder, data.train)
     for search in ("asymmetric", "refined"):
         if search == "refined":
-            some = sample(train, REFINED_ROWS)
+            some = sample(data.train, REFINED_ROWS)
             decoder.set_params(n_alternations=10).fit(some, encoder.transform(some))
             bits = decoder.refine(data.database, bits)
         index = AsymmetricNeighbors(N_RETRIEVED, packed=True, metric=metric)
         index.fit(pack_bits(bits), decoder=decoder)
-        positions = index.kneighbors(query, return_distance=False)
+        positions = index.kneighbors(data.query, return_distance=False)
         yield search, by_position(positions, truth)
 
 
-def by_hamming(encoder, data, query, truth):
+def by_hamming(encoder, data, truth):
     """Return recalls of the Hamming ranking, in expectation over ties."""
-    codes = encoder.transform_packed(query), encoder.transform_packed(data.database)
-    recall = partial(neighbor_recall_score, *codes, packed=True)
-    return {
-        f"{k}@{N_RETRIEVED}": float(recall(truth[:, :k], n_retrieved=N_RETRIEVED))
-        for k in NEAREST
-    }
+    codes = map(encoder.transform_packed, (data.query, data.database))
+    options = {"n_retrieved": N_RETRIEVED, "packed": True}
+    recall = partial(metrics.neighbor_recall_score, *codes, **options)
+    return {f"{k}@{N_RETRIEVED}": recall(truth[:, :k]) for k in NEAREST}
 
 
 def by_position(positions, truth):
     """Return recalls of a ranking without ties."""
-    found = positions[:, :N_RETRIEVED, None]
-    return {
-        f"{k}@{N_RETRIEVED}": float((found == truth[:, None, :k]).any(axis=1).mean())
-        for k in NEAREST
-    }
+    recall = partial(metrics.search_recall_score, positions[:, :N_RETRIEVED])
+    return {f"{k}@{N_RETRIEVED}": recall(truth[:, :k]) for k in NEAREST}
 
 
-def quantizer(method, n_bits, train, database, metric):
+def quantizer(method, n_bits, data, metric):
     """Return faiss's product quantizer of as many bits, filled."""
     import faiss
 
-    n_columns, n_bytes = train.shape[1], n_bits // 8
+    n_columns, n_bytes = data.train.shape[1], n_bits // 8
     # It needs as many columns in each part; zeros at the end change no distance.
     padded = -(-n_columns // n_bytes) * n_bytes
     kind = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
     before = f"OPQ{n_bytes}_{padded}" if method == "OPQ" else f"Pad{padded}"
     index = faiss.index_factory(n_columns, f"{before},PQ{n_bytes}x8", kind)
-    index.train(np.float32(train))
-    index.add(np.float32(database))
+    index.train(data.train)
+    index.add(data.database)
     return index
 
 
@@ -345,13 +302,9 @@ def time_figures(rows):
 
     The least and the most over the lengths, for the longest training of each.
     """
-    longest = {
-        method: {
-            row["bits"]: row["seconds"]
-            for row in sorted(own, key=lambda row: row.get(BUDGETS[method][0], 0))
-        }
-        for (method,), own in grouped(rows, "method").items()
-    }
+    longest = defaultdict(dict)
+    for row in rows:  # of each method and length the longest is the last
+        longest[row["method"]][row["bits"]] = row["seconds"]
     ours, theirs = longest["SGH"], longest["binary autoencoder"]
     ratios = [theirs[n_bits] / ours[n_bits] for n_bits in ours]
     return {
@@ -381,64 +334,60 @@ def show(arguments):
     """Print and save tables of all that was measured, and draw two figures."""
     paths = sorted(arguments.output.glob("*.json"))
     contents = {path.stem: json.loads(path.read_text()) for path in paths}
+    rows = {figure: content["rows"] for figure, content in contents.items()}
     tables = {
-        name: recall_table(contents[source]["rows"], cut)
+        name: recall_table(rows[source], cut)
         for name, (source, cut) in TABLES.items()
-        if source in contents
+        if source in rows
     }
-    figures = time_figures(contents["time"]["rows"]) if "time" in contents else {}
+    figures = time_figures(rows["time"]) if "time" in rows else {}
     heads = [content["head"] for content in contents.values()]
     commands = dict.fromkeys(it for head in heads for it in head["commands"])
     content = {"head": {**heads[-1], "commands": list(commands)}}
-    seeds = sorted({row["seed"] for c in contents.values() for row in c["rows"]})
-    about = {"seeds": seeds, "figures": figures}
-    tools.print_and_save(tables, content, arguments.results, **about)
-    for name in PICTURES.keys() & contents if arguments.picture else ():
+    about = {"seeds": sorted({row["seed"] for own in rows.values() for row in own})}
+    tools.print_and_save(tables, content, arguments.results, figures=figures, **about)
+    for name in PICTURES.keys() & rows if arguments.picture else ():
         path = arguments.picture / f"sgh_paper_{name}.svg"
-        draw(contents[name]["rows"], *PICTURES[name], path)
+        draw(rows[name], *PICTURES[name], path)
+
+
+def measure(figure, arguments):
+    """Measure a figure, and keep it in a file after each row."""
+    data = load(figure, arguments.files, arguments.data_home)
+    parts = data.train, data.database, data.query
+    sizes = arguments.train_rows, arguments.database_rows, N_QUERIES
+    data = RetrievalData(data.name, data.metric, *map(sample, parts, sizes))
+    about = (
+        f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
+        f"{len(data.query):,} queries, at most {arguments.train_rows:,} training rows"
+    )
+    print(f"\n## {figure}, {about}", flush=True)
+    rows = []
+    for row in FIGURES[figure](data, arguments):
+        rows.append(row)
+        shown = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
+        print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)
+        if arguments.output:
+            arguments.output.mkdir(parents=True, exist_ok=True)
+            measured = {**tools.head(), "commands": [tools.command()]}
+            content = {"head": measured, "about": about, "rows": rows}
+            path = arguments.output / f"{figure}.json"
+            path.write_text(json.dumps(content, indent=1))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sizes = {"bits": [8, 16, 32, 64], "seeds": [0, 1, 2], "train_rows": 100_000}
+    sizes |= {"database_rows": 1_000_000, "files": None, "data_home": None}
+    parser = tools.options(__doc__, **sizes)
     parser.add_argument("figures", nargs="*", help=", ".join(FIGURES))
-    files = "base and query vectors, one HDF5, or the name of a data set"
-    parser.add_argument("--files", nargs="+", help=files)
-    parser.add_argument("--bits", type=int, nargs="+", default=[8, 16, 32, 64])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--methods", nargs="+", default=[*METHODS, *QUANTIZERS])
-    parser.add_argument("--train-rows", type=int, default=100_000)
-    parser.add_argument("--database-rows", type=int, default=1_000_000)
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--output", type=Path, help="folder for a file a figure")
     parser.add_argument("--results", type=Path, help="a file of the tables")
     parser.add_argument("--picture", type=Path, help="folder for pictures")
-    parser.add_argument("--data-home")
     arguments = parser.parse_args()
     for figure in arguments.figures:
         try:
-            data = load(figure, arguments.files, arguments.data_home)
+            measure(figure, arguments)
         except FileNotFoundError as error:
             print(f"{figure} left out. {error}")
-            continue
-        query = sample(data.query, arguments.queries)
-        database = sample(data.database, arguments.database_rows)
-        data = replace(data, database=database)
-        about_data = (
-            f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
-            f"{len(query):,} queries, at most {arguments.train_rows:,} training rows"
-        )
-        print(f"\n## {figure}, {about_data}", flush=True)
-        rows = []
-        for row in FIGURES[figure](data, query, arguments):
-            rows.append(row)
-            shown = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
-            print(*(f"{k}={v}" for k, v in zip(row, shown, strict=True)), flush=True)
-            if arguments.output:
-                arguments.output.mkdir(parents=True, exist_ok=True)
-                measured = {**head(), "commands": [tools.command()]}
-                content = {"head": measured, "about": about_data, "rows": rows}
-                path = arguments.output / f"{figure}.json"
-                path.write_text(json.dumps(content, indent=1))
     if arguments.output:
         show(arguments)
 

@@ -18,7 +18,6 @@ it is done, and a run that is started again resumes after the last one. "Early" 
 first tenth of the first phase, "late" its end, "corrected" the end of the second phase.
 """
 
-import argparse
 import datetime
 import inspect
 import sys
@@ -507,14 +506,9 @@ def draw(measured, path):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="the paper's setting")
-    parser.add_argument("--bits", type=int, nargs="+", default=[8, 64, 256])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--estimators", nargs="+", choices=TRAINED, default=[*TRAINED])
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--picture", help="an SVG to draw")
-    tools.add_files(parser)
+    runs = {"bits": [8, 64, 256], "seeds": [0, 1, 2], "estimators": TRAINED}
+    more = {"full": False, "device": "cpu", "picture": None}
+    parser = tools.options(__doc__, grows=True, **runs, **more)
     for name, (full, reduced) in SETTINGS.items():
         full = "all" if full is None else full
         what = f"{reduced}; with --full {full}"

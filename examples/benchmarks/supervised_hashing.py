@@ -26,7 +26,6 @@ and 64 bits, and "weights" the penalty's two weights on a grid. All networks are
 for the same number of epochs, with a cosine schedule.
 """
 
-import argparse
 import json
 import warnings
 from functools import cache, partial
@@ -567,22 +566,13 @@ def draw(cells, path):
 PARTS = {it.__name__: it for it in (losses, optimizers, lengths, weights)}
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    option, both = parser.add_argument, ["seen", "unseen"]
-    option("parts", nargs="*", metavar="part", help=", ".join(PARTS))
-    option("--bits", type=int, nargs="+", default=[32, 64], help="of the losses")
-    option("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    option("--seeds", type=int, nargs="+", default=SEEDS)
-    option("--protocols", nargs="+", default=both, choices=both)
-    option("--epochs", type=int, default=15)
-    option("--hidden", type=int, default=256, help="units of the hidden layer")
-    images = "two convolutions before the hidden layer"
-    option("--convolutions", action="store_true", help=images)
-    option("--device", default="auto")
-    option("--picture", help="an SVG to draw")
-    tools.add_files(parser)
-    options = parser.parse_args(arguments)
+def main():
+    cells = {"protocols": ["seen", "unseen"], "bits": [32, 64], "methods": METHODS}
+    fits = {"seeds": list(SEEDS), "epochs": 15, "hidden": 256, "convolutions": False}
+    more = {"device": "auto", "picture": None}
+    parser = tools.options(__doc__, grows=True, **cells, **fits, **more)
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
+    options = parser.parse_args()
     if options.show:
         content = tools.merged(options.show)
     else:

@@ -6,6 +6,7 @@ measures in a JSON file that grows; an interrupted run loses nothing: started ag
 the same file, it resumes.
 """
 
+import argparse
 import datetime
 import itertools
 import json
@@ -15,6 +16,7 @@ import re
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -33,7 +35,7 @@ from data import (  # noqa: E402, F401
     load_glove,
     load_passages,
     load_sift,
-    read_cifar_binary,  # noqa: E402, F401
+    read_cifar_binary,
 )
 
 # Tables
@@ -156,6 +158,28 @@ SETTINGS = (
 )
 
 
+def options(doc, grows=False, **defaults):
+    """Return a parser of the options of a benchmark, by their defaults.
+
+    A list stands for several words of the type of its first, and a dictionary for some
+    of its names, all by default; False is a switch, and None a word. `grows` is for
+    those with `add_files`; others have `add_output`.
+    """
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=doc, formatter_class=form)
+    for name, default in defaults.items():
+        known = default if isinstance(default, dict) else None
+        first, *_ = default if isinstance(default, list | dict) else [default]
+        kind = {"type": str if first is None else type(first), "choices": known}
+        if isinstance(default, list | dict):
+            kind["nargs"], default = "+", list(default)
+        elif default is False:
+            kind = {"action": "store_true"}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **kind)
+    (add_files if grows else add_output)(parser)
+    return parser
+
+
 def add_output(parser):
     """Give a benchmark the option of a file of its results."""
     what = "a file of the results for the documentation, docs/results/NAME.md"
@@ -210,6 +234,22 @@ class Results:
             beside = self.path.with_suffix(".new")
             beside.write_text(json.dumps(self.content, indent=1), encoding="utf-8")
             os.replace(beside, self.path)
+
+
+def content_of(arguments, sets, run):
+    """Return the measurements of `--show`, or of data sets that are there.
+
+    run : callable (name, arguments, results), which measures one set
+    """
+    if arguments.show:
+        return merged(arguments.show)
+    results = Results(arguments.output)
+    for name in sets:
+        try:
+            run(name, arguments, results)
+        except FileNotFoundError as error:
+            print(f"{name} is left out. {error}", file=sys.stderr)
+    return results.content
 
 
 def merged(paths):
@@ -294,19 +334,15 @@ def head():
         for name, module in loaded.items()
         if hasattr(module, "__version__")
     }
+    torch = sys.modules.get("torch")
+    used = torch and torch.cuda.is_initialized()
+    gpu = [torch.cuda.get_device_name()] if used else []
     return {
         "date": str(datetime.date.today()),
-        "machine": " and ".join(processors()),
+        "machine": " and ".join([processor_name(), *gpu]),
         "cores": os.cpu_count(),
         "versions": versions,
     }
-
-
-def processors():
-    """Return the names of the processor, and of the GPU where one was used."""
-    torch = sys.modules.get("torch")
-    used = torch and torch.cuda.is_initialized()
-    return [processor_name(), *([torch.cuda.get_device_name()] if used else [])]
 
 
 def processor_name():
@@ -327,11 +363,15 @@ def command():
 # Times
 
 
-def seconds_of(call, *arguments, **options):
+def seconds_of(call, *arguments, clock=time.perf_counter, **options):
     """Return the seconds that a call takes, and its answer."""
-    start = time.perf_counter()
+    start = clock()
     answer = call(*arguments, **options)
-    return time.perf_counter() - start, answer
+    return clock() - start, answer
+
+
+# The same of the processor, in all threads.
+cpu_seconds_of = partial(seconds_of, clock=time.process_time)
 
 
 def turns(calls, rounds, most_seconds=float("inf")):
@@ -369,44 +409,29 @@ def tfidf_axes(texts, other_texts, **words):
 
     words = TfidfVectorizer(stop_words="english", sublinear_tf=True, **words)
     axes = make_pipeline(words, TruncatedSVD(256, random_state=0), Normalizer())
-    return np.float32(axes.fit_transform(texts)), np.float32(
-        axes.transform(other_texts)
-    )
+    rows = axes.fit_transform(texts), axes.transform(other_texts)
+    return tuple(map(np.float32, rows))
 
 
 def load_tfidf(data_home=None):
     """Load 20 Newsgroups as 256 components of tf-idf, rows of unit length."""
     texts = load_20newsgroups("texts", data_home=data_home)
     database, query = tfidf_axes(texts.database, texts.query, max_features=10_000)
-    return RetrievalData(
-        name="20newsgroups-tfidf",
-        metric="cosine",
-        train=database,
-        database=database,
-        query=query,
-    )
+    return RetrievalData("20newsgroups-tfidf", "cosine", database, database, query)
 
 
-LOADERS = {
-    "digits": lambda data_home=None: load_digits_retrieval(),
-    "tfidf": load_tfidf,
-    "minilm": lambda data_home=None: load_20newsgroups("minilm", data_home=data_home),
-    "fashion_mnist": load_fashion_mnist,
-    "passages": load_passages,
-    "sift": load_sift,
-    "glove": load_glove,
-    "glove_100k": lambda data_home=None: load_glove(100_000, data_home=data_home),
+SETS = {
+    "digits": ("digits, 8 x 8", lambda data_home=None: load_digits_retrieval()),
+    "tfidf": ("20 Newsgroups, tf-idf", load_tfidf),
+    "minilm": ("MiniLM sentence embeddings", partial(load_20newsgroups, "minilm")),
+    "fashion_mnist": ("Fashion-MNIST images", load_fashion_mnist),
+    "passages": ("MiniLM embeddings of passages", load_passages),
+    "sift": ("SIFT, wallpapers", load_sift),
+    "glove": ("GloVe word vectors", load_glove),
+    "glove_100k": ("GloVe word vectors, 100 000", partial(load_glove, 100_000)),
 }
-TITLES = {
-    "digits": "digits, 8 x 8",
-    "tfidf": "20 Newsgroups, tf-idf",
-    "minilm": "MiniLM sentence embeddings",
-    "fashion_mnist": "Fashion-MNIST images",
-    "passages": "MiniLM embeddings of passages",
-    "sift": "SIFT, wallpapers",
-    "glove": "GloVe word vectors",
-    "glove_100k": "GloVe word vectors, 100 000",
-}
+TITLES = {name: title for name, (title, _) in SETS.items()}
+LOADERS = {name: load for name, (_, load) in SETS.items()}
 # Rows that the encoder of words is fitted to, and rows that are mixed at a time.
 N_TRAIN, BLOCK = 20_000, 100_000
 

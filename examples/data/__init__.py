@@ -96,13 +96,9 @@ def load_glove(
     X = _unit_rows(X) if normalize else np.array(X, dtype=np.float32)
     order = np.random.default_rng(0).permutation(len(X))
     database = X[order[n_queries:]]
-    return RetrievalData(
-        name="glove-6b-50d",
-        metric="cosine" if normalize else "inner_product",
-        train=database[:n_train],
-        database=database,
-        query=X[order[:n_queries]],
-    )
+    metric = "cosine" if normalize else "inner_product"
+    query = X[order[:n_queries]]
+    return RetrievalData("glove-6b-50d", metric, database[:n_train], database, query)
 
 
 def load_20newsgroups(representation="texts", *, data_home=None):
@@ -180,13 +176,8 @@ def load_passages(n_database=None, *, n_train=100_000, data_home=None):
     with np.load(_first_file([_home(data_home) / PASSAGES_FILE], "passages")) as parts:
         database = _unit_rows(parts["database"][:n_database])
         query = _unit_rows(parts["query"])
-    return RetrievalData(
-        name="20newsgroups-passages",
-        metric="cosine",
-        train=database[-n_train:],
-        database=database,
-        query=query,
-    )
+    train = database[-n_train:]
+    return RetrievalData("20newsgroups-passages", "cosine", train, database, query)
 
 
 def load_sift(n_database=1_000_000, *, n_train=100_000, data_home=None):
@@ -324,16 +315,7 @@ def _first_of_each_class(X, labels, n_rows):
 
 def _bundle(name, metric, database, query, train, label_names, feature_names=None):
     """Put labelled parts together; where there is no part to train on, the database."""
-    train = database if train is None else train
-    return RetrievalData(
-        name=name,
-        metric=metric,
-        train=train[0],
-        database=database[0],
-        query=query[0],
-        train_labels=train[1],
-        database_labels=database[1],
-        query_labels=query[1],
-        label_names=label_names,
-        feature_names=feature_names,
-    )
+    parts = database if train is None else train, database, query
+    rows, labels = zip(*parts, strict=True)
+    names = {"label_names": label_names, "feature_names": feature_names}
+    return RetrievalData(name, metric, *rows, *labels, **names)

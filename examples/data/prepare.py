@@ -12,13 +12,7 @@ import re
 
 import numpy as np
 import torch
-from torch.nn.functional import (
-    gelu,
-    layer_norm,
-    linear,
-    normalize,
-    scaled_dot_product_attention,
-)
+from torch.nn import functional as F
 
 from . import (
     INSTALL,
@@ -90,11 +84,11 @@ def embed(ids, weights, config):
     """Run BERT on tokens, (n_texts, n_tokens); return means over tokens, normalized."""
 
     def dense(inputs, name):
-        return linear(inputs, weights[f"{name}.weight"], weights[f"{name}.bias"])
+        return F.linear(inputs, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
     def norm(inputs, name):
         own = weights[f"{name}.weight"], weights[f"{name}.bias"]
-        return layer_norm(inputs, inputs.shape[-1:], *own, config["layer_norm_eps"])
+        return F.layer_norm(inputs, inputs.shape[-1:], *own, config["layer_norm_eps"])
 
     def heads(inputs, name):
         n_heads = config["num_attention_heads"]
@@ -110,13 +104,13 @@ def embed(ids, weights, config):
         layer = f"encoder.layer.{number}"
         parts = ("query", "key", "value")
         parts = (heads(hidden, f"{layer}.attention.self.{part}") for part in parts)
-        seen = scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+        seen = F.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
         hidden = hidden + dense(seen, f"{layer}.attention.output.dense")
         hidden = norm(hidden, f"{layer}.attention.output.LayerNorm")
-        wide = gelu(dense(hidden, f"{layer}.intermediate.dense"))
+        wide = F.gelu(dense(hidden, f"{layer}.intermediate.dense"))
         hidden = hidden + dense(wide, f"{layer}.output.dense")
         hidden = norm(hidden, f"{layer}.output.LayerNorm")
-    return normalize(hidden.mean(dim=1))
+    return F.normalize(hidden.mean(dim=1))
 
 
 def make_passages(home):

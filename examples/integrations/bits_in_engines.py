@@ -14,7 +14,6 @@ take their place, for the time. Times are medians of single queries, one after t
 other, of engines that work as they please with all cores.
 """
 
-import argparse
 import importlib
 import sqlite3
 import sys
@@ -29,25 +28,15 @@ from sklearn.preprocessing import normalize
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import tools  # noqa: E402
 
-from skhash import AsymmetricNeighbors, HammingNeighbors, ITQHash  # noqa: E402
-from skhash.export import (  # noqa: E402
-    bit_strings,
-    reverse_bits,
-    score_tables,
-    to_arrow,
-    to_pgvector,
-    to_sqlite_vec,
-)
-from skhash.metrics import true_neighbors  # noqa: E402
+from skhash import AsymmetricNeighbors, HammingNeighbors, ITQHash, export  # noqa: E402
+from skhash.metrics import search_recall_score, true_neighbors  # noqa: E402
 from skhash.quantization import LinearDecoder  # noqa: E402
 
 K, N_CANDIDATES = 10, 100
 # Queries of random codes.
 N_TIMED = 5
-tools.PACKAGES |= {
-    name: name
-    for name in ("duckdb", "psycopg", "sqlite_vec", "lancedb", "qdrant_client")
-}
+LIBRARIES = "duckdb", "psycopg", "sqlite_vec", "lancedb", "qdrant_client"
+tools.PACKAGES |= {name: name for name in LIBRARIES}
 TABLE = "engine | stored | ranked by | bytes a row :.0f | 10@10 :.3f | ms :.2f"
 
 
@@ -78,6 +67,16 @@ class Engine:
         """Stop what runs beside: nothing."""
 
 
+class Fetching(Engine):
+    """Gives ids, codes and factors of the nearest, whose order is made here."""
+
+    def by_distance(self, question, k):
+        return self._rows(question, k)[0]
+
+    def by_candidates(self, question, n, k):
+        return best(*self._rows(question, n), question.tables, k)
+
+
 class Skhash(Engine):
     """This library, in the same process."""
 
@@ -105,7 +104,7 @@ class DuckDB(Engine):
 
     def __init__(self, index, folder, address=None):
         duckdb = importlib.import_module("duckdb")
-        path, items = Path(folder, "codes.duckdb"), to_arrow(index)
+        path, items = Path(folder, "codes.duckdb"), export.to_arrow(index)
         self.database = duckdb.connect(path)
         self.database.register("given", items)
         self.database.execute("""
@@ -170,7 +169,7 @@ class PostgreSQL(Engine):
                 RETURN total;
             END $$""")
         with self.connection.cursor().copy("COPY items FROM STDIN") as copy:
-            to_pgvector(index, copy, n_bits=n_bits)
+            export.to_pgvector(index, copy, n_bits=n_bits)
         self.connection.execute("ANALYZE items")
         size = self.connection.execute("SELECT pg_total_relation_size('items')")
         self.nbytes = size.fetchone()[0]
@@ -184,7 +183,7 @@ class PostgreSQL(Engine):
         return np.array(self.connection.execute(asked, values).fetchall())[:, 0]
 
     def _nearest(self, question, n):
-        (bits,) = bit_strings(question.code[None])
+        (bits,) = export.bit_strings(question.code[None])
         nearest = f"SELECT * FROM items ORDER BY code <~> B'{bits}', id LIMIT {n}"
         return f"({nearest}) AS nearest"
 
@@ -200,7 +199,7 @@ class PostgreSQL(Engine):
         return self._ids(asked, question.tables.ravel().tolist())
 
 
-class SQLite(Engine):
+class SQLite(Fetching):
     """sqlite-vec finds candidates; their order is made here."""
 
     stored = "bit[n], factor"
@@ -212,41 +211,38 @@ class SQLite(Engine):
         self.connection = sqlite.connect(path)
         self.connection.enable_load_extension(True)
         vec.load(self.connection)
-        to_sqlite_vec(index, self.connection)
-        items = to_arrow(index).select(["id", "factor"]).to_pydict()
+        export.to_sqlite_vec(index, self.connection)
+        items = export.to_arrow(index).select(["id", "factor"]).to_pydict()
+        table = "CREATE TABLE factors (id INTEGER PRIMARY KEY, factor REAL)"
         with self.connection:
-            self.connection.execute(
-                "CREATE TABLE factors (id INTEGER PRIMARY KEY, factor REAL)"
-            )
+            self.connection.execute(table)
             insert = "INSERT INTO factors VALUES (?, ?)"
             self.connection.executemany(insert, zip(*items.values(), strict=True))
         self.nbytes = path.stat().st_size
 
-    def _rows(self, columns, question, n):
-        found = f"SELECT {columns} FROM codes WHERE code MATCH vec_bit(?) AND k = ?"
-        blob = reverse_bits(question.code[None]).tobytes()
-        rows = self.connection.execute(found, [blob, n])
-        return zip(*rows, strict=True)
+    def _columns(self, names, question, n):
+        found = f"SELECT {names} FROM codes WHERE code MATCH vec_bit(?) AND k = ?"
+        blob = export.reverse_bits(question.code[None]).tobytes()
+        return zip(*self.connection.execute(found, [blob, n]), strict=True)
 
     def by_distance(self, question, k):
-        return np.array(next(self._rows("id", question, k)))
+        return np.array(next(self._columns("id", question, k)))
 
-    def by_candidates(self, question, n, k):
+    def _rows(self, question, n):
         factor = "(SELECT factor FROM factors WHERE id = codes.id)"
-        ids, blobs, factors = self._rows(f"id, code, {factor}", question, n)
+        ids, blobs, factors = self._columns(f"id, code, {factor}", question, n)
         codes = np.frombuffer(b"".join(blobs), np.uint8).reshape(n, -1)
-        ids, factors = np.array(ids), np.float32(factors)
-        return best(ids, reverse_bits(codes), factors, question.tables, k)
+        return np.array(ids), export.reverse_bits(codes), np.float32(factors)
 
 
-class LanceDB(Engine):
+class LanceDB(Fetching):
     """Lists of bytes in files; candidates come with their codes and factors."""
 
     stored = "list of bytes, factor"
 
     def __init__(self, index, folder, address=None):
         lancedb, arrow = map(importlib.import_module, ("lancedb", "pyarrow"))
-        codes, items = index.packed_codes_, to_arrow(index)
+        codes, items = index.packed_codes_, export.to_arrow(index)
         lists = arrow.FixedSizeListArray.from_arrays(codes.ravel(), codes.shape[1])
         items = items.drop_columns(["code", "term"]).append_column("code", lists)
         self.table = lancedb.connect(folder).create_table("items", items)
@@ -255,19 +251,12 @@ class LanceDB(Engine):
 
     def _rows(self, question, n):
         search = self.table.search(question.code).distance_type("hamming")
-        return search.limit(n).to_arrow()
-
-    def by_distance(self, question, k):
-        return self._rows(question, k)["id"].to_numpy()
-
-    def by_candidates(self, question, n, k):
-        rows = self._rows(question, n)
-        codes = np.stack(rows["code"].to_numpy())
-        ids, factors = rows["id"].to_numpy(), rows["factor"].to_numpy()
-        return best(ids, codes, factors, question.tables, k)
+        rows = search.limit(n).to_arrow()
+        ids, codes, factors = (rows[it].to_numpy() for it in ("id", "code", "factor"))
+        return ids, np.stack(codes), factors
 
 
-class Qdrant(Engine):
+class Qdrant(Fetching):
     """Signs, whose inner product is n less twice the distance, in its local mode.
 
     That is for tests, and its time says nothing of the server's.
@@ -277,7 +266,7 @@ class Qdrant(Engine):
 
     def __init__(self, index, folder, address=None):
         library = importlib.import_module("qdrant_client")
-        codes, items = index.packed_codes_, to_arrow(index)
+        codes, items = index.packed_codes_, export.to_arrow(index)
         self.database = library.QdrantClient(path=folder)
         size = library.models.VectorParams(size=8 * codes.shape[1], distance="Dot")
         self.database.create_collection("items", vectors_config=size)
@@ -290,27 +279,21 @@ class Qdrant(Engine):
     def close(self):
         self.database.close()
 
-    def _points(self, question, n):
+    def _rows(self, question, n):
         signs = _signs(question.code[None])[0]
-        return self.database.query_points("items", signs, limit=n).points
-
-    def by_distance(self, question, k):
-        return np.array([point.id for point in self._points(question, k)])
-
-    def by_candidates(self, question, n, k):
-        points = self._points(question, n)
+        points = self.database.query_points("items", signs, limit=n).points
         rows = [(it.id, it.payload["code"], it.payload["factor"]) for it in points]
         ids, codes, factors = zip(*rows, strict=True)
         codes = np.frombuffer(bytes.fromhex("".join(codes)), np.uint8).reshape(n, -1)
-        return best(np.array(ids), codes, np.float32(factors), question.tables, k)
+        return np.array(ids), codes, np.float32(factors)
 
 
 def _signs(codes):
     return 2.0 * np.unpackbits(codes, axis=1) - 1
 
 
-ENGINES = {it.__name__: it for it in (DuckDB, PostgreSQL, SQLite, LanceDB, Qdrant)}
-ENGINES = {"skhash": Skhash, **ENGINES}
+ENGINES = {"skhash": Skhash}
+ENGINES |= {it.__name__: it for it in (DuckDB, PostgreSQL, SQLite, LanceDB, Qdrant)}
 
 
 def indexed(vectors, n_bits):
@@ -343,10 +326,7 @@ def measure(name, index, questions, address, truth=None):
             find(questions[0])
             timed = [tools.seconds_of(find, question) for question in questions]
             seconds, found = zip(*timed, strict=True)
-            recall = None
-            if truth is not None:
-                hits = map(np.isin, found, truth)
-                recall = sum(hit.sum() for hit in hits) / truth.size
+            recall = None if truth is None else search_recall_score(found, truth)
             size = engine.nbytes / index.n_samples_fit_
             ms = 1000 * median(seconds) if engine.is_timed else None
             yield name, engine.stored, asked, size, recall, ms
@@ -354,21 +334,18 @@ def measure(name, index, questions, address, truth=None):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", default="digits", choices=tools.LOADERS)
-    parser.add_argument("--data-home")
-    parser.add_argument("--bits", type=int, default=256, help="the default is 256")
+    sizes = {"bits": 256, "queries": 200, "engines": ENGINES, "postgres": None}
+    parser = tools.options(__doc__, data="digits", data_home=None, **sizes)
     parser.add_argument("--rows", type=int, help="so many random codes, for the time")
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
-    parser.add_argument("--postgres", help="postgresql://... of a server with pgvector")
-    tools.add_output(parser)
     args = parser.parse_args()
 
     data = tools.LOADERS[args.data](data_home=args.data_home)
     queries = np.asarray(data.query[: args.queries])
     encoder, index, decoder = indexed(data.database, args.bits)
-    codes, tables = encoder.transform_packed(queries), score_tables(index, queries)
+    codes, tables = (
+        encoder.transform_packed(queries),
+        export.score_tables(index, queries),
+    )
     questions = [*map(Question, codes, tables, queries)]
     truth = true_neighbors(queries, data.database, K, metric="cosine")
     n = len(data.database)

@@ -9,7 +9,6 @@ those of the same label are relevant: the "texts" are numbers of rows, and the "
 looks their embeddings up, so that nothing is downloaded.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -80,19 +79,13 @@ class SameLabel(AbsTaskRetrieval):
         ids = [str(i) for i in range(n + len(labels))]
         texts = [{"id": i, "text": i, "title": ""} for i in ids]
         relevant = labels == data.database_labels
-        self.dataset = {
-            "default": {
-                "test": {
-                    "corpus": Dataset.from_list(texts[:n]),
-                    "queries": Dataset.from_list(texts[n:]),
-                    "relevant_docs": {
-                        i: {ids[j]: 1 for j in np.flatnonzero(own)}
-                        for i, own in zip(ids[n:], relevant, strict=True)
-                    },
-                    "top_ranked": None,
-                }
-            }
+        relevant_docs = {
+            i: {ids[j]: 1 for j in np.flatnonzero(own)}
+            for i, own in zip(ids[n:], relevant, strict=True)
         }
+        corpus, queries = map(Dataset.from_list, (texts[:n], texts[n:]))
+        test = {"corpus": corpus, "queries": queries, "relevant_docs": relevant_docs}
+        self.dataset = {"default": {"test": test | {"top_ranked": None}}}
         self.data_loaded = True
 
 
@@ -103,12 +96,8 @@ def score(model, task):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", default="digits", choices=tools.LOADERS)
-    parser.add_argument("--data-home")
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--bytes", type=int, nargs="+", default=[8, 16, 32])
-    tools.add_output(parser)
+    sizes = {"queries": 1000, "bytes": [8, 16, 32]}
+    parser = tools.options(__doc__, data="digits", data_home=None, **sizes)
     args = parser.parse_args()
     data = tools.LOADERS[args.data](data_home=args.data_home)
     task = SameLabel(data, args.queries)
@@ -116,8 +105,7 @@ def main():
     table = tools.Table(TABLE).printed()
     table.add("floats", 4 * width, "floats", score(Rows(task.rows), task))
     for kind, size in ((OutputDType.INT8, width), (OutputDType.BINARY, -(-width // 8))):
-        wrapped = CompressionWrapper(Rows(task.rows), kind)
-        found = score(wrapped, task)
+        found = score(CompressionWrapper(Rows(task.rows), kind), task)
         table.add(f"mteb, {kind.value}", size, "compressed, too", found)
     for n_bytes in args.bytes:
         quantizer = AdditiveQuantizer(n_bytes).fit(normalize(database))
