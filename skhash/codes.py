@@ -273,6 +273,12 @@ def from_hex(strings) -> np.ndarray:
     ]
     if not all(are_right):
         place = are_right.index(False)
+        if not isinstance(given[place], str):
+            raise ValueError(
+                f"Hex strings must be strings, got {given[place]!r} at position "
+                f"{place}. To pack an array of integers, view its bytes: "
+                'numbers.astype(">u8")[:, None].view(np.uint8).'
+            )
         raise ValueError(
             f"Each string must hold {n_digits} hexadecimal digits, as the first does; "
             f"got {given[place]!r} at position {place}."

@@ -158,6 +158,10 @@ def _of_peers(best, choices, peers, target, n_vectors) -> str:
     """Say whether another engine is better now, or for a larger database."""
     better = choose([best, *peers], target, n_vectors)
     if better is not best:
+        times = better.memory(n_vectors) / best.memory(n_vectors)
+        if times > 1:
+            more = f"With {times:.2g} times the memory, another engine finds more"
+            return f"{more}: {better}."
         return f"Another engine does better than the recommendation: {better}."
     engines = [
         [best, *(peer for peer in peers if peer.row.method == method)]

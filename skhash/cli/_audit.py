@@ -41,7 +41,7 @@ def run_audit(arguments) -> None:
     X, y, name = _read(arguments)
     _check_report(arguments, X.shape)
     is_short = arguments.quiet or arguments.json
-    with Signals() as signals, progress(not arguments.quiet) as show:
+    with Signals() as signals, progress(not arguments.quiet, logged=True) as show:
         result = _measure(X, y, arguments, show, signals)
         show("")
         with signals.held():

@@ -7,12 +7,15 @@ from time import monotonic
 import numpy as np
 
 from skhash.auditing.rows import read_rows
+from skhash.auditing.texts import quoted
 from skhash.base import BaseHasher
 from skhash.cli._checks import check_device, check_writable, reading_options
+from skhash.cli._terminal import print_text
 from skhash.codes import packed_width
 from skhash.datasets import open_vectors
 from skhash.persistence import load
 from skhash.quantization import AdditiveQuantizer
+from skhash.utils.arrays import unit_rows
 from skhash.utils.chunks import row_chunks
 from skhash.utils.files import replacing
 from skhash.utils.progress import progress
@@ -47,6 +50,21 @@ def run_encode(arguments) -> None:
     elif not arguments.quiet:
         kind = f"packed in {width} bytes" if packed else "a byte each"
         print(f"Wrote {path}: {X.shape[0]:,} codes of {n_bits} bits, {kind}")
+        if isinstance(encoder, AdditiveQuantizer):
+            _tell_search(arguments.encoder, path, encoder.normalized_)
+
+
+def _tell_search(encoder, path, is_scaled) -> None:
+    """Say how codes of a quantizer are searched: not by Hamming distance."""
+    if is_scaled:
+        print_text("Vectors were scaled to unit length, as those of the fit were.")
+    metric = ', metric="cosine"' * is_scaled
+    print_text("Search them with queries of real numbers, in Python:")
+    print(
+        "import numpy as np; from skhash import AsymmetricNeighbors, load; index = "
+        f"AsymmetricNeighbors(packed=True{metric}).fit(np.load({quoted(str(path))}), "
+        f"decoder=load({quoted(encoder)}))"
+    )
 
 
 def _check_target(path: Path, vectors: Path) -> None:
@@ -95,6 +113,8 @@ def encode_file(encoder, X, path: Path, packed: bool, shown: bool) -> tuple[int,
     n, transform = X.shape[0], encoder.transform
     if isinstance(encoder, AdditiveQuantizer):
         n_bits = 8 * width
+        if encoder.normalized_:
+            transform = _Scaled(encoder).transform
     elif packed:
         width, transform = packed_width(n_bits), encoder.transform_packed
     with replacing(path) as file, progress(shown) as show:
@@ -104,6 +124,16 @@ def encode_file(encoder, X, path: Path, packed: bool, shown: bool) -> tuple[int,
             file.write(_encode_rows(transform, X, rows))
             show(f"encoding: {rows.stop:,} of {n:,}")
     return n_bits, width
+
+
+class _Scaled:
+    """A quantizer of vectors of unit length, which are scaled to it first."""
+
+    def __init__(self, quantizer):
+        self.quantizer = quantizer
+
+    def transform(self, rows):
+        return self.quantizer.transform(unit_rows(rows))
 
 
 def _encode_rows(transform, X, rows):

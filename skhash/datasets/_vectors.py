@@ -123,7 +123,8 @@ def _open_csv(path: PathLike, name: None, keep_ids: bool) -> np.ndarray:
         )
     except ValueError as error:  # UnicodeDecodeError is one too
         raise ValueError(
-            f"{path} cannot be read as comma-separated numbers: {error}"
+            f"{path} cannot be read as comma-separated numbers: {error}; leave out "
+            "columns of text, such as ids"
         ) from error
     names = first.split(",") if n_header else [f"column {i}" for i in range(X.shape[1])]
     return without_ids(path, X, names, keep_ids)

@@ -114,7 +114,8 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     codes : index or array-like of shape (n_samples, n_bytes), uint8
         A fitted index of bits, or packed codes. Removed codes are left out.
     connection : sqlite3.Connection
-        Connection with sqlite-vec loaded: ``sqlite_vec.load(connection)``.
+        Connection with sqlite-vec loaded: after
+        ``connection.enable_load_extension(True)``, ``sqlite_vec.load(connection)``.
     table : str, default="codes"
         Name of the table, of letters, digits and underscores.
     ids : array-like of shape (n_samples,), default=None
@@ -133,6 +134,7 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     >>> import sqlite3
     >>> from skhash.export import to_sqlite_vec
     >>> connection = sqlite3.connect("codes.db")  # doctest: +SKIP
+    >>> connection.enable_load_extension(True)  # doctest: +SKIP
     >>> sqlite_vec.load(connection)  # doctest: +SKIP
     >>> to_sqlite_vec(index, connection)  # doctest: +SKIP
     """

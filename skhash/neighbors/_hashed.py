@@ -6,6 +6,7 @@ from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Annotated, Any, Self
+from warnings import warn
 
 import numpy as np
 from sklearn import get_config
@@ -598,7 +599,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if radius is None:
             neighbors = map(np.concatenate, parts)
         else:
-            neighbors = ([row[:k] for row in chained(part)] for part in parts)
+            neighbors = [[row[:k] for row in chained(part)] for part in parts]
+            if what == "within" and n_found < selected.n:
+                self._warn_of_more(map(len, neighbors[0]))
         return index._answer(store, neighbors, return_distance, return_ids)
 
     def _reranked(self, index, X, exclude_self, n_found, best, **filters):
@@ -627,6 +630,16 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 scores[self._left_out(candidates, rows.start)] = np.inf
             scores, positions = as_lists(best(scores, candidates))
             yield to_distances(scores, self.metric), positions
+
+    def _warn_of_more(self, counts):
+        """Warn where all candidates are within the radius."""
+        n_full = sum(count == self.rerank for count in counts)
+        if n_full:
+            warn(
+                f"All rerank={self.rerank} candidates of {n_full:,} queries are within "
+                "the radius, so more vectors may be; raise rerank to find them.",
+                stacklevel=2,
+            )
 
     def _left_out(self, candidates, first):
         """Return which candidates are no neighbours of the fitted vectors from `first`.

@@ -6,15 +6,17 @@ from time import perf_counter
 
 
 @contextmanager
-def progress(wanted=True, plain=True):
+def progress(wanted=True, plain=True, logged=False):
     """Yield a function that shows a line of progress on the terminal's standard error.
 
     By rich the line replaces the one before, and an empty one shows nothing: before
     something else is printed. Without rich, `plain` lines are printed. Where standard
-    error is no terminal, or nothing is wanted, nothing is shown.
+    error is no terminal, lines are printed if they are to be `logged`. If nothing is
+    wanted, nothing is shown.
     """
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda line: None
+        is_told = wanted and logged and sys.stderr is not None
+        yield lambda line: print(line, file=sys.stderr) if line and is_told else None
         return
     try:
         from rich import progress as bars

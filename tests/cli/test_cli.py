@@ -20,6 +20,7 @@ from scipy import sparse
 from special_files import make_link
 
 import skhash
+from skhash import HashedNeighbors
 from skhash.auditing import timing
 from skhash.auditing.texts import command
 from skhash.cli import _audit as audit_command
@@ -395,6 +396,26 @@ class TestEncode:
             "n_columns": expected.shape[1],
         }
 
+    @pytest.mark.parametrize("is_scaled", [False, True])
+    def test_bytes_are_those_of_a_search(self, run, X, small_chunks, is_scaled):
+        """The line that is printed finds what a search of the vectors finds."""
+        if is_scaled:
+            X = X * np.random.default_rng(0).uniform(0.1, 9, (len(X), 1))
+            np.save("X.npy", X)
+        metric = "cosine" if is_scaled else "euclidean"
+        search = HashedNeighbors(2, metric=metric, n_neighbors=9).fit(X)
+        search.encoder_.save("encoder")
+        status, output, errors = run(*self.WORDS)
+        assert (status, errors) == (0, "")
+        assert ("scaled to unit length" in output) == is_scaled
+        np.testing.assert_array_equal(np.load("codes.npy"), search.index_.packed_codes_)
+        names = {}
+        exec(output.splitlines()[-1], names)
+        found = names["index"].kneighbors(X, 9, return_distance=False)
+        expected = search.kneighbors(X, return_distance=False)
+        # Without the errors of codes, Euclidean distances may differ a little.
+        assert (found == expected).mean() > (0.7 if metric == "euclidean" else 0.999)
+
     def test_other_formats(self, run, X, encoder, small_chunks):
         widths = np.full((N, 1), D, dtype="<i4")
         np.hstack([widths.view("<f4"), X]).astype("<f4").tofile("X.fvecs")
@@ -574,9 +595,14 @@ class TestStreams:
         self, run, encoder, small_chunks, on_terminal, no_import, command
     ):
         words = ["audit", "X.npy", *FAST] if command == "audit" else TestEncode.WORDS
-        assert run(*words)[2] == ""  # piped
-        on_terminal("stderr")
         last = "lsh at 8 bits" if command == "audit" else "150 of 150"
+        piped = run(*words)[2].splitlines()
+        if command == "audit":
+            assert piped[0] == "reading the rows" and last in piped[-1]
+        else:
+            assert not piped
+        assert run(*words, "--quiet")[2] == ""
+        on_terminal("stderr")
         assert run(*words, "--quiet")[2] == ""
         errors = run(*words)[2]
         assert last in errors  # by rich

@@ -1,5 +1,7 @@
 """Searches that compare the vectors themselves, whatever numbers these are."""
 
+import warnings
+
 import numpy as np
 import pytest
 from cases import each
@@ -79,6 +81,25 @@ def test_two_sorts(rerank, share, own):
             search.kneighbors(queries[1:], k, **asked)
         with pytest.raises(ValueError, match="1 codes were removed"):
             search.remove([3]).kneighbors(queries, k, **asked)
+
+
+def test_a_radius_that_holds_all_candidates_is_told():
+    search = search_of(40).fit(VECTORS)
+    nearest = np.argsort(
+        hamming_distances(*map(pack_bits, map(Signs().transform, (QUERIES, VECTORS)))),
+        axis=1,
+        kind="stable",
+    )[:, :40]
+    farthest = np.take_along_axis(distances_of(QUERIES, VECTORS), nearest, 1).max(1)
+    radius = float(np.sort(farthest)[6]) + 1e-9  # of seven queries
+    with pytest.warns(UserWarning, match="rerank=40 candidates of 7 queries"):
+        search.radius_neighbors(QUERIES, radius)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search.radius_neighbors(QUERIES, farthest.min() - 1e-9)
+        search.kneighbors(QUERIES, 3, radius=radius)
+        search.radius_neighbors(QUERIES, radius, mask=np.arange(N) < 40)
+        search.set_params(rerank=N).radius_neighbors(QUERIES, radius)
 
 
 @each("metric", METRICS)

@@ -11,6 +11,7 @@ import numpy as np
 
 from skhash.datasets import open_vectors
 from skhash.neighbors.store.rows import with_rows
+from skhash.persistence.tensors import DamageError
 
 # Of files that `open_vectors` maps, and no others are opened.
 SUFFIXES = tuple(".npy .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .safetensors".split())
@@ -80,7 +81,7 @@ class KeptFile:
     def check(self) -> None:
         """Raise ``ValueError`` if the content is another than it was."""
         if not self._is_checked and self._sum() != self.sum:
-            raise ValueError(
+            raise DamageError(  # not of the index
                 f"{self.path} changed since it was indexed; restore it, or fit again."
             )
         self._is_checked = True
