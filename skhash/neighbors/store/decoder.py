@@ -190,11 +190,12 @@ class Decoder:
         """
         if not self.has_numbers:
             return None
-        # Lengths are those in an orthonormal basis, which may have fewer axes.
         codebook = self.codebook
         vectors = np.vstack([codebook.reshape(-1, len(self.offset)), self.offset])
-        with few_blas_threads(vectors.shape[1]):
-            vectors = np.linalg.qr(vectors.T, mode="r").T
+        if len(vectors) < len(self.offset):
+            # Lengths are those in an orthonormal basis, which has fewer axes.
+            with few_blas_threads(vectors.shape[1]):
+                vectors = np.linalg.qr(vectors.T, mode="r").T
         entries, offset = vectors[:-1], vectors[-1] * self.by_angle
         entries = entries.reshape(*codebook.shape[:-1], -1)
         norms = np.linalg.norm(entries, axis=-1, keepdims=True)
