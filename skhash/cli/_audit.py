@@ -223,9 +223,16 @@ def _tell_report(names, arguments, result) -> None:
     print_text(f"Wrote {arguments.out}: {', '.join(names)}")
     if "audit.png" not in names:
         print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
+    encoder, options = str(Path(arguments.out, ENCODER)), reading_options(arguments)
+    reading, given = texts.reading_of(arguments.vectors, options)
+    imports = "from sklearn.frozen import FrozenEstimator"
+    imports += "; from skhash import HashedNeighbors, load"
+    given["encoder"] = f"FrozenEstimator(load({texts.quoted(encoder)}))"
+    print(f"Without another fit: {reading}; {imports};", end=" ")
+    print(f"search = {result.usage_of(**given)}")
     if result.recommended.method == "bytes":
         return  # no tool reads these codes without the codebook
-    words = ["skhash", "encode", str(Path(arguments.out, ENCODER))]
+    words = ["skhash", "encode", encoder]
     words += [arguments.vectors or "VECTORS.npy", "codes.npy", "--packed"]
-    words += texts.flags_of(reading_options(arguments))
-    print(f"Next: {texts.command(words)}")  # one line, to be copied
+    words += texts.flags_of(options)
+    print(f"For another engine: {texts.command(words)}")  # one line, to be copied

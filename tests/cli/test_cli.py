@@ -253,8 +253,12 @@ class TestOut:
         report = json.loads((out / "report.json").read_text())
         assert report["settings"]["n_rows"] == N
         assert [row["n_bits"] for row in report["rows"]] == [8]
-        (line,) = [line for line in output.splitlines() if line.startswith("Next: ")]
-        assert run(*words_of(line.removeprefix("Next: "))[1:])[0] == 0
+        (line,) = [
+            line
+            for line in output.splitlines()
+            if line.startswith("For another engine: ")
+        ]
+        assert run(*words_of(line.removeprefix("For another engine: "))[1:])[0] == 0
         result = skhash.audit(X, n_bits=[8], methods=["lsh"], rerank=30, device="cpu")
         packed = result.encoder.transform_packed(X)
         np.testing.assert_array_equal(np.load("codes.npy"), packed)
@@ -289,14 +293,21 @@ class TestOut:
         output = run(*read)[1] if options else run_with_warning(run, read)
         lines = output.splitlines()
         (use,) = [one for one in lines if one.startswith("Use: ")]
-        (encode,) = [one for one in lines if one.startswith("Next: ")]
-        words = words_of(encode.removeprefix("Next: "))
+        (encode,) = [one for one in lines if one.startswith("For another engine: ")]
+        words = words_of(encode.removeprefix("For another engine: "))
         html = unescape(Path("report", "report.html").read_text())
         assert use.partition("open_vectors(")[2].partition(")")[0] in html
         assert command(words) in html
         names = {}
         with warnings.catch_warnings(action="ignore"):
+            (again,) = [one for one in lines if one.startswith("Without another fit: ")]
+            exec(again.removeprefix("Without another fit: "), names)
+            kept = names["search"]
             exec(use.removeprefix("Use: "), names)
+            encoder = skhash.load("report/encoder")
+            np.testing.assert_array_equal(
+                kept.index_.packed_codes_, encoder.transform_packed(expected)
+            )
             assert run(*words[1:])[0] == 0
         assert names["search"].n_features_in_ == expected.shape[1]
         encoder = skhash.load("report/encoder")
