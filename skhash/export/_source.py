@@ -13,7 +13,7 @@ from skhash.neighbors import (
 )
 from skhash.neighbors._hashed import quantizer_of, seen_by
 from skhash.neighbors.store.decoder import read_decoder
-from skhash.neighbors.store.ids import IdLookup, read_ids
+from skhash.neighbors.store.ids import IdLookup, read_ids, to_strings
 from skhash.utils.chunks import dense_rows
 
 # Names of the items of a code in tables, see `Decoder.items`.
@@ -63,7 +63,7 @@ def read_source(codes, ids=None, n_bits=None):
         n_bits = 8 * packed.shape[1]
     packed, ids = check_packed(packed, n_bits), read_ids(ids, packed)
     IdLookup().add(ids, np.arange(len(ids)), None)  # refuses one that occurs twice
-    return packed, ids, n_bits
+    return packed, to_strings(ids), n_bits
 
 
 def read_bits(codes, ids):

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from skhash.codes import check_packed, pack_bits
 from skhash.neighbors._params import check_count, check_params
 from skhash.neighbors.store.files import read_store, write_store
-from skhash.neighbors.store.ids import check_same_kind, read_ids
+from skhash.neighbors.store.ids import (
+    check_same_kind,
+    first_of,
+    read_ids,
+    to_strings,
+)
 from skhash.neighbors.store.rows import check_column_fits, object_array, read_labels
 from skhash.neighbors.store.store import Store
 from skhash.persistence.estimators import SaveMixin, load_estimator
@@ -104,7 +109,7 @@ class BaseIndex(SaveMixin, BaseEstimator):
     @property
     def ids_(self) -> np.ndarray:
         """Id of the code at each position, if ids were given."""
-        return self._column("ids")
+        return to_strings(self._column("ids"))
 
     @property
     def y_(self) -> np.ndarray:
@@ -378,7 +383,7 @@ def _without(store, ids, action):
     if len(missing):
         what = "at position" if store["ids"] is None else "with the id"
         raise ValueError(
-            f"There is no code {what} {missing[0].item()!r}; nothing was {action}."
+            f"There is no code {what} {first_of(missing)!r}; nothing was {action}."
         )
     return store.remove(positions)
 

@@ -47,7 +47,7 @@ def write(file, manifest, arrays) -> None:
     ValueError
         If the manifest is too large, or an array holds something else.
     """
-    strings = [name for name, array in arrays.items() if array.dtype.kind == "U"]
+    strings = [name for name, array in arrays.items() if array.dtype.kind in "SU"]
     manifest = {**manifest, "strings": strings}
     order = sorted(arrays, key=lambda name: _place(arrays[name]))
     plain = {name: _without_strings(name, arrays[name]) for name in order}
@@ -67,7 +67,7 @@ def _place(array):
     Those that fill whole lines come first, so that the next one begins with a line too,
     and those that fill whole words before the rest.
     """
-    itemsize = 4 if array.dtype.kind == "U" else array.itemsize
+    itemsize = {"S": 1, "U": 4}.get(array.dtype.kind, array.itemsize)
     odd = array.nbytes % 8 > 0
     return array.nbytes % ALIGNMENT > 0, odd, -itemsize * odd
 
@@ -75,8 +75,8 @@ def _place(array):
 def _without_strings(name, array):
     """Return an array in the order of bytes here, strings as codes of characters."""
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if array.dtype.kind == "U":  # with one more axis
-        array = array[..., None].view(np.uint32)
+    if array.dtype.kind in "SU":  # with one more axis
+        array = array[..., None].view({"S": np.uint8, "U": np.uint32}[array.dtype.kind])
     if array.dtype not in NAMES:
         raise ValueError(
             f"{name} has dtype {array.dtype}; saved are numbers, booleans and strings."
@@ -195,8 +195,9 @@ def read(path, mmap=False) -> tuple[dict, Arrays]:
     if start != len(data):
         raise ValueError(f"{path.name} has {len(data) - start} bytes too many.")
     for name in manifest["strings"]:
+        kind = "S" if arrays[name].dtype == np.uint8 else "<U"
         width = arrays[name].shape[-1]
-        arrays[name] = arrays[name].view(f"<U{width}")[..., 0]
+        arrays[name] = arrays[name].view(f"{kind}{width}")[..., 0]
     return manifest, Arrays(path, arrays, manifest["sums"], mmap)
 
 

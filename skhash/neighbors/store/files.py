@@ -13,6 +13,7 @@ from skhash.codes import packed_width
 from skhash.neighbors.store.blocks import Blocks, Order
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
 from skhash.neighbors.store.decoder import METRICS, Decoder
+from skhash.neighbors.store.ids import to_bytes
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
 from skhash.neighbors.store.store import Store
@@ -94,6 +95,8 @@ def read_store(saved, values, n_features, verify):
         rows = (arrays.pop(name, None) for name in ("places", ADDED))
         file = KeptFile(file["path"], file["sum"], *rows)
         arrays["vectors"] = file
+    if "ids" in arrays:
+        arrays["ids"] = to_bytes(arrays["ids"])  # of a version before 1.0
     decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
@@ -162,7 +165,7 @@ def _is_of_its_kind(name, array):
         "planes": dtype == np.uint64 and ndim == 3 and array.flags.c_contiguous,
         "counts": dtype in (np.uint16, np.uint32) and ndim == 1,
         "y": kind not in "OV" and ndim in (1, 2),
-        "ids": (dtype == np.int64 or kind == "U") and ndim == 1,
+        "ids": (dtype == np.int64 or kind in "SU") and ndim == 1,
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "places": dtype == np.int64 and ndim == 1,

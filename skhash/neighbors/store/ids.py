@@ -5,9 +5,32 @@ from sklearn.utils import check_consistent_length
 
 from skhash.utils.arrays import as_array
 
+LAST_ASCII = 127
+
+
+def to_bytes(ids):
+    """Return strings in UTF-8, which sort as they do, and integers as they are."""
+    if ids.dtype.kind != "U":
+        return ids
+    ids = np.ascontiguousarray(ids, dtype=ids.dtype.newbyteorder("="))
+    codes = ids[..., None].view(np.uint32)
+    if codes.max(initial=0) > LAST_ASCII:
+        return np.char.encode(ids, "utf-8", "surrogatepass")
+    return codes.astype(np.uint8).view(f"S{codes.shape[-1]}")[..., 0]
+
+
+def to_strings(ids):
+    """Return the strings of `to_bytes`, and integers as they are."""
+    if ids.dtype.kind != "S":
+        return ids
+    codes = np.ascontiguousarray(ids)[..., None].view(np.uint8)
+    if codes.max(initial=0) > LAST_ASCII:
+        return np.char.decode(ids, "utf-8", "surrogatepass")
+    return codes.astype(np.uint32).view(f"U{codes.shape[-1]}")[..., 0]
+
 
 def read_ids(ids, X=None):
-    """Return ids as an array of int64 or of strings, one a row of `X`; None is None.
+    """Return ids as int64 or as strings in UTF-8, one a row of `X`; None is None.
 
     Raises
     ------
@@ -40,18 +63,23 @@ def read_ids(ids, X=None):
         raise ValueError(f"Ids must fit into int64, got {array.max()}.")
     if X is not None:
         check_consistent_length(X, array)
-    return array if array.dtype.kind == "U" else array.astype(np.int64)
+    return to_bytes(array) if array.dtype.kind == "U" else array.astype(np.int64)
 
 
 def check_same_kind(known, ids):
     """Raise ``ValueError`` if some ids are strings and the others integers."""
-    if len(ids) and (known.dtype.kind == "U") != (ids.dtype.kind == "U"):
-        names = {"U": "strings", "i": "integers"}
+    if len(ids) and known.dtype.kind != ids.dtype.kind:
+        names = {"S": "strings", "i": "integers"}
         raise ValueError(
             f"The ids of the index are {names[known.dtype.kind]}, but these are "
-            f"{names[ids.dtype.kind]}, such as {ids[0].item()!r}; give ids of the same "
+            f"{names[ids.dtype.kind]}, such as {first_of(ids)!r}; give ids of the same "
             "kind."
         )
+
+
+def first_of(ids):
+    """Return the first id, for messages."""
+    return to_strings(ids[:1])[0].item()
 
 
 class IdLookup:
@@ -86,12 +114,12 @@ class IdLookup:
         twice = run[0][1:] == run[0][:-1]
         if twice.any():
             raise ValueError(
-                f"Ids must be unique, but {run[0][1:][twice][0].item()!r} occurs twice."
+                f"Ids must be unique, but {first_of(run[0][1:][twice])!r} occurs twice."
             )
         known = self.find(ids, live) >= 0
         if known.any():
             raise ValueError(
-                f"A code with the id {ids[known][0].item()!r} is already in the index; "
+                f"A code with the id {first_of(ids[known])!r} is already in the index; "
                 "to replace it, call replace."
             )
         runs = list(self._runs)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skhash.neighbors.store.ids import read_ids
 from skhash.utils.arrays import as_array
 
 # A scan passes over filtered codes at the cost of the others. Where fewer than this
@@ -46,11 +47,11 @@ def select(store, mask=None, ids=None, exclude=None):
     if mask is not None:
         mask = _read_mask(mask, store.n)
     if exclude is not None:
-        excluded = store.find(exclude)
+        excluded = store.find(read_ids(exclude))
         mask = np.ones(store.n, dtype=bool) if mask is None else mask.copy()
         mask[excluded[excluded >= 0]] = False
     if ids is not None:
-        positions = store.find(ids)
+        positions = store.find(read_ids(ids))
         positions = np.unique(positions[positions >= 0])
         if mask is not None:
             positions = positions[mask[positions]]

@@ -7,7 +7,11 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.store.blocks import Blocks
-from skhash.neighbors.store.ids import IdLookup, check_same_kind, read_ids
+from skhash.neighbors.store.ids import (
+    IdLookup,
+    check_same_kind,
+    to_strings,
+)
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
 from skhash.neighbors.store.rows import with_rows
@@ -262,8 +266,10 @@ class Store:
         """Return the positions of the live codes with these ids, or -1 for none.
 
         Of a store without ids, the ids are the positions.
+
+        ids : as `read_ids` returns them
         """
-        ids, live = read_ids(ids), self["live"]
+        live = self["live"]
         if self["ids"] is not None:
             check_same_kind(self["ids"], ids)
             return self.lookup().find(ids, live)
@@ -280,7 +286,7 @@ class Store:
                 "return_ids=True needs ids, but this index was fitted without any; "
                 "call fit(codes, ids=...)."
             )
-        return self["ids"][positions]
+        return to_strings(self["ids"][positions])
 
     def lookup(self):
         """Return the lookup of ids, built at its first use.
