@@ -1,6 +1,7 @@
 """``skhash encode``: a file of vectors into a file of codes, a chunk at a time."""
 
 import json
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -114,7 +115,7 @@ def encode_file(encoder, X, path: Path, packed: bool, shown: bool) -> tuple[int,
     if isinstance(encoder, AdditiveQuantizer):
         n_bits = 8 * width
         if encoder.normalized_:
-            transform = _Scaled(encoder).transform
+            transform = partial(_encode_directions, encoder)
     elif packed:
         width, transform = packed_width(n_bits), encoder.transform_packed
     with replacing(path) as file, progress(shown) as show:
@@ -126,14 +127,8 @@ def encode_file(encoder, X, path: Path, packed: bool, shown: bool) -> tuple[int,
     return n_bits, width
 
 
-class _Scaled:
-    """A quantizer of vectors of unit length, which are scaled to it first."""
-
-    def __init__(self, quantizer):
-        self.quantizer = quantizer
-
-    def transform(self, rows):
-        return self.quantizer.transform(unit_rows(rows))
+def _encode_directions(quantizer, rows):
+    return quantizer.transform(unit_rows(rows))
 
 
 def _encode_rows(transform, X, rows):
