@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from skhash.auditing.choices import SEARCHES, name_of
+from skhash.auditing.choices import SEARCHES, choices_in, name_of
 from skhash.auditing.peers import PEERS
 
 FIGURE_SIZE, SCORES_SIZE = (9.5, 4.5), (9.5, 2.8)
@@ -32,7 +32,7 @@ def draw_recall(result, ax=None):
     settings, best = result.settings, result.choice
     stages = (True, False) if result.is_reranked else (False,)
     for is_reranked in stages:
-        choices = result.choices(is_reranked)
+        choices = choices_in(result, is_reranked)
         for search in reversed(SEARCHES):
             curve = [choice for choice in choices if choice.row.search == search]
             curve = [choice for choice in curve if choice.row.method not in PEERS]

@@ -51,6 +51,17 @@ def choices_of(rows, n_neighbors, rerank) -> list[Choice]:
     return [Choice(row, *(getattr(row, n) for n in names), measure) for row in rows]
 
 
+def choices_in(result, is_reranked) -> list[Choice]:
+    """Return all rows of a result with their recalls, re-ranked or not."""
+    k, rerank = (result.settings[name] for name in ("n_neighbors", "rerank"))
+    return choices_of(result.rows, k, rerank if is_reranked else None)
+
+
+def name_in(result) -> str:
+    """Return the recommended method and length of a result, for texts."""
+    return name_of(result.recommended.method, result.recommended.n_bits)
+
+
 def ordered(result, n_front=None) -> list[AuditRow]:
     """Return the recommended row of a result, and the others by memory.
 
@@ -59,7 +70,7 @@ def ordered(result, n_front=None) -> list[AuditRow]:
         little memory. If there are more, they are thinned out evenly.
     """
     n, rows, most = result.settings["n_vectors"], [], -1
-    choices = result.choices(result.is_reranked)
+    choices = choices_in(result, result.is_reranked)
     for choice in sorted(choices, key=lambda c: (c.memory(n), -c.recall)):
         is_shown = n_front is None or choice.recall > most
         if is_shown and choice.row is not result.recommended:

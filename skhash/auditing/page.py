@@ -15,7 +15,7 @@ from string import Template
 import numpy as np
 
 from skhash.auditing import chart, texts
-from skhash.auditing.choices import SEARCHES
+from skhash.auditing.choices import SEARCHES, choices_in
 from skhash.auditing.peers import PEERS
 
 BYTES = (" bytes", " kB", " MB", " GB", " TB", " PB")
@@ -167,7 +167,7 @@ def _chart(draw, size, points=()) -> str:
 def _recalls(result) -> str:
     points = []
     for is_reranked in {result.is_reranked, False}:
-        for choice in result.choices(is_reranked):
+        for choice in choices_in(result, is_reranked):
             text = f"{choice}{', re-ranked' * is_reranked}".replace("+-", "±")
             points.append((choice.row.bytes_per_vector, choice.recall, text))
     return _chart(partial(chart.draw_recall, result), chart.FIGURE_SIZE, points)

@@ -4,13 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from skhash.auditing.chart import draw_recall
-from skhash.auditing.choices import (
-    SEARCHES,
-    Choice,
-    choices_of,
-    name_of,
-    recommend,
-)
+from skhash.auditing.choices import SEARCHES, Choice, name_in, recommend
 from skhash.auditing.measure import AuditRow
 from skhash.auditing.page import fragment, whole_page
 from skhash.auditing.texts import quoted
@@ -67,13 +61,8 @@ class AuditResult:
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__}: {len(self.rows)} searches measured, recommended "
-            f"{self.name} by {SEARCHES[self.recommended.search]}>"
+            f"{name_in(self)} by {SEARCHES[self.recommended.search]}>"
         )
-
-    @property
-    def name(self) -> str:
-        """The recommended method and length, in words."""
-        return name_of(self.recommended.method, self.recommended.n_bits)
 
     @property
     def recommended(self) -> AuditRow:
@@ -84,11 +73,6 @@ class AuditResult:
     def is_reranked(self) -> bool:
         """Whether candidates are re-ranked by their vectors."""
         return self.settings["rerank"] is not None
-
-    def choices(self, is_reranked) -> list[Choice]:
-        """Return all rows with their recalls, re-ranked or not."""
-        k, rerank = (self.settings[name] for name in ("n_neighbors", "rerank"))
-        return choices_of(self.rows, k, rerank if is_reranked else None)
 
     @property
     def storage(self) -> dict:

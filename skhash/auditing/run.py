@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from skhash._versions import processor
-from skhash.auditing.choices import name_of
+from skhash.auditing.choices import name_in, name_of
 from skhash.auditing.evidence import gather_evidence
 from skhash.auditing.growth import check_growth, measure_growth
 from skhash.auditing.measure import Task, measure_bytes, measure_encoder, timed_fit
@@ -177,7 +177,7 @@ def audit(
     if not run.fitted:
         raise ValueError(f"Nothing could be measured: {'; '.join(run.skipped)}.")
     result = run.result() if n_vectors is None else run.result_among(generator)
-    progress(f"looking at neighbours by {result.name}", result)
+    progress(f"looking at neighbours by {name_in(result)}", result)
     evidence = gather_evidence(result.encoder, task, X, generator)
     return replace(result, evidence=evidence)
 
@@ -269,7 +269,7 @@ class _Run:
         n_vectors, target, last = self.settings["n_vectors"], self.task.target, None
         result = self.result()
         while result.recommended is not last:
-            step = f"measuring the recall of {result.name} among growing numbers"
+            step = f"measuring the recall of {name_in(result)} among growing numbers"
             self.progress(step, result)
             growth = measure_growth(result.encoder, self.task, n_vectors, generator)
             last, found = result.recommended, result.choice.recall
