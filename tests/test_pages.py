@@ -16,7 +16,7 @@ WITHOUT_VERSION = {
     *("billion", "binary_network_codes", "binary_network_training"),
     "encoding_epyc",
     *("sbn_images_mlp", "semantic_hashing", "sgh_paper_mips", "supervised_hashing"),
-    *("st_estimators_short", "st_estimators_steps"),
+    "st_estimators_steps",
 }
 INCLUDE = re.compile(r"(?:\{include\}|\.\. include::) (\S+)")
 
