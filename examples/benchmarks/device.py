@@ -35,7 +35,6 @@ COLUMNS = columns(
     "task | rows :, | seconds :.4f | limit | reached :.0% | times CPU :.1f | "
     "peak, MB :,.0f"
 )
-REPEATS = 3
 # Seconds of a first call beyond which it is not repeated: it has little to warm up.
 LONG = 20
 
@@ -47,7 +46,7 @@ class Clock:
         self.device = device
         self.backend = getattr(torch, device.type, torch.cpu)
 
-    def measure(self, call, repeats=REPEATS):
+    def measure(self, call, repeats=3):
         """Return the seconds, the answer, and the most bytes that a GPU held, or None.
 
         The bytes are those of all that is allocated by torch.
@@ -171,8 +170,7 @@ def main():
     rates = limits(clock, size)
     for name, rate in rates.items():
         print(f"{name}: {rate / 1e9:,.1f} billion a second")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 384)).astype(np.float32)
+    X = np.random.default_rng(0).normal(size=(n, 384)).astype(np.float32)
     y = (X[:, :3] > 0) @ (1, 2, 4)
     searches = search_tasks(n_codes, batches, device)
     tasks = chain(fit_tasks(X, y), encoding_tasks(X, y), searches)
@@ -185,8 +183,8 @@ def main():
         limit = max(least, key=least.get)
         ratios = least[limit] / seconds, slower / seconds
         table.add(name, rows, seconds, limit, *ratios, peak and peak / 1e6)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
-    save(arguments.output, {"tasks": table}, rates, seeds=[0], data=f"On {name}.")
+    # The head has the name of a GPU.
+    save(arguments.output, {"tasks": table}, rates, seeds=[0], data=f"On {device}.")
 
 
 if __name__ == "__main__":

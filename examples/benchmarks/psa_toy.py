@@ -209,7 +209,8 @@ def draw_training(curves, path):
 
 def main():
     size = {"epochs": [1, 100, 2000], "networks": 3, "jobs": 2, "quick": False}
-    parser = options(__doc__, **size, start="drawn", shapes=False, picture=None)
+    parser = options(__doc__, **size, shapes=False, picture=None)
+    parser.add_argument("--start", default="drawn", choices=["drawn", "mean"])
     given = parser.parse_args()
     given.trials = QUICK_TRIALS if given.quick else TRIALS
     if given.quick:

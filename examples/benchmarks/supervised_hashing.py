@@ -567,7 +567,8 @@ PARTS = {it.__name__: it for it in (losses, optimizers, lengths, weights)}
 
 
 def main():
-    cells = {"protocols": ["seen", "unseen"], "bits": [32, 64], "methods": METHODS}
+    protocols = dict.fromkeys(["seen", "unseen"])
+    cells = {"protocols": protocols, "bits": [32, 64], "methods": METHODS}
     fits = {"seeds": list(SEEDS), "epochs": 15, "hidden": 256, "convolutions": False}
     more = {"device": "auto", "picture": None}
     parser = tools.options(__doc__, grows=True, **cells, **fits, **more)

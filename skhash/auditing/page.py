@@ -207,8 +207,7 @@ def _steps(result, vectors, options, folder) -> list[tuple[str, str]]:
         reading, given = texts.reading_of(vectors, options)
         lines = [
             reading,
-            "from sklearn.frozen import FrozenEstimator",
-            "from skhash import HashedNeighbors, load",
+            *texts.REUSING,
             "",
             f"X = {given['X']}",
             f"encoder = FrozenEstimator(load({texts.quoted(path)}))  # is not refitted",

@@ -6,6 +6,11 @@ import sys
 
 from skhash.auditing.measure import OVERSAMPLING
 
+# What imports a search by a saved encoder.
+REUSING = (
+    "from sklearn.frozen import FrozenEstimator",
+    "from skhash import HashedNeighbors, load",
+)
 # How many times the vectors that were searched an estimate is good for.
 MOST_GROWTH = 10
 

@@ -225,11 +225,9 @@ def _tell_report(names, arguments, result) -> None:
         print_text('No picture: install matplotlib, pip install "scikit-hash[audit]".')
     encoder, options = str(Path(arguments.out, ENCODER)), reading_options(arguments)
     reading, given = texts.reading_of(arguments.vectors, options)
-    imports = "from sklearn.frozen import FrozenEstimator"
-    imports += "; from skhash import HashedNeighbors, load"
     given["encoder"] = f"FrozenEstimator(load({texts.quoted(encoder)}))"
-    print(f"Without another fit: {reading}; {imports};", end=" ")
-    print(f"search = {result.usage_of(**given)}")
+    usage = f"search = {result.usage_of(**given)}"
+    print("Without another fit:", "; ".join([reading, *texts.REUSING, usage]))
     if result.recommended.method == "bytes":
         return  # no tool reads these codes without the codebook
     words = ["skhash", "encode", encoder]

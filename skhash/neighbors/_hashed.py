@@ -638,7 +638,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             warn(
                 f"All rerank={self.rerank} candidates of {n_full:,} queries are within "
                 "the radius, so more vectors may be; raise rerank to find them.",
-                stacklevel=2,
+                stacklevel=5,
             )
 
     def _left_out(self, candidates, first):
