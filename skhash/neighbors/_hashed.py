@@ -370,7 +370,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         radius : int or float, default=None
             Largest distance, inclusive, in the units that `kneighbors` returns; by
             default the radius of the index. With `rerank`, only that many candidates
-            are compared, so there are never more neighbours than that.
+            are compared, so there are never more neighbours than that; a warning says
+            for how many queries there may be more.
         return_distance : bool, default=True
             Whether to return distances as well as positions.
         **options
