@@ -47,9 +47,11 @@ def write(file, manifest, arrays) -> None:
     ValueError
         If the manifest is too large, or an array holds something else.
     """
+    same = _same_arrays(arrays)
     strings = [name for name, array in arrays.items() if array.dtype.kind in "SU"]
-    manifest = {**manifest, "strings": strings}
-    order = sorted(arrays, key=lambda name: _place(arrays[name]))
+    manifest = {**manifest, "strings": strings, "same": same}
+    written = [name for name in arrays if name not in same]
+    order = sorted(written, key=lambda name: _place(arrays[name]))
     plain = {name: _without_strings(name, arrays[name]) for name in order}
     sums = dict.fromkeys(order, UNKNOWN)
     file.write(_header(manifest, plain, sums))
@@ -59,6 +61,28 @@ def write(file, manifest, arrays) -> None:
         file.write(content)
     file.seek(0)
     file.write(_header(manifest, plain, sums))
+
+
+def _same_arrays(arrays) -> dict[str, str]:
+    """Return the names of arrays that repeat an earlier one, with its name.
+
+    A quantizer and the index of its codes have the same codebook.
+    """
+    same, firsts = {}, {}
+    for name, array in arrays.items():
+        alike = firsts.setdefault((array.dtype, array.shape), [])
+        equal = (first for first in alike if _are_same(array, arrays[first]))
+        first = next(equal, None) if array.nbytes > ALIGNMENT else None
+        if first is None:
+            alike.append(name)
+        else:
+            same[name] = first
+    return same
+
+
+def _are_same(*arrays) -> bool:
+    """Return whether arrays have the same bytes: 0 and -0 are equal, but differ."""
+    return np.array_equal(*(array.reshape(-1).view(np.uint8) for array in arrays))
 
 
 def _place(array):
@@ -194,11 +218,16 @@ def read(path, mmap=False) -> tuple[dict, Arrays]:
         start = stop
     if start != len(data):
         raise ValueError(f"{path.name} has {len(data) - start} bytes too many.")
+    sums = manifest["sums"]
+    for name, first in manifest.get("same", {}).items():
+        # Nobody writes to a map, but a store does to arrays in memory.
+        arrays[name] = arrays[first] if mmap else arrays[first].copy()
+        sums[name] = sums[first]
     for name in manifest["strings"]:
         kind = "S" if arrays[name].dtype == np.uint8 else "<U"
         width = arrays[name].shape[-1]
         arrays[name] = arrays[name].view(f"{kind}{width}")[..., 0]
-    return manifest, Arrays(path, arrays, manifest["sums"], mmap)
+    return manifest, Arrays(path, arrays, sums, mmap)
 
 
 class DamageError(ValueError):

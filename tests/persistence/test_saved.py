@@ -64,7 +64,7 @@ def test_a_file_is_plain_safetensors_and_no_pickle(path):
     """Others read it, too."""
     assert [file.name for file in path.iterdir()] == [FILE]
     plain, (manifest, arrays) = load_file(path / FILE), read(path)
-    assert plain.keys() == arrays.keys()
+    assert plain.keys() == arrays.keys() - manifest["same"].keys()
     for name in plain.keys() - {*manifest["strings"]}:
         np.testing.assert_array_equal(plain[name], arrays[name])
     with pytest.raises(ValueError):
@@ -78,6 +78,22 @@ def test_arrays_begin_where_processors_like_them(path):
         unit = next(unit for unit in (64, 8, 1) if array.nbytes % unit == 0)
         is_scanned = name in ("_store/codes", "_store/blocks")
         assert array.ctypes.data % (64 if is_scanned else unit) == 0
+
+
+def test_arrays_that_repeat_are_written_once(tmp_path):
+    """A search and its quantizer have one codebook; 0 and -0 are not the same."""
+    HashedNeighbors(4).fit(X).save(tmp_path)
+    names = {"encoder_/entries_", "index_/_store/codebook"}
+    assert len(load_file(tmp_path / FILE).keys() & names) == 1
+    values = {"a": np.zeros(99), "b": -np.zeros(99), "c": np.zeros(99)}
+    with open(tmp_path / "file", "wb") as file:
+        tensors.write(file, {}, values)
+    manifest, loaded = tensors.read(tmp_path / "file")
+    assert manifest["same"] == {"c": "a"}
+    arrays = loaded.read()
+    for name, array in arrays.items():
+        assert array.tobytes() == values[name].tobytes()
+    assert not np.shares_memory(arrays["a"], arrays["c"])
 
 
 # Damage
