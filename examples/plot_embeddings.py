@@ -109,5 +109,5 @@ for question in [
 # </guide/other_engines>`.
 
 search.save(folder / "search")
-again = HashedNeighbors.load(folder / "search", mmap=True)
+again = skhash.load(folder / "search", mmap=True)
 print((again.kneighbors(vectors)[1] == search.kneighbors(vectors)[1]).all())

@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from skhash import HashedNeighbors
+import skhash
 
 MAX_BYTES = 4 * 2**20
 MAX_DROPPED = 16 * MAX_BYTES
@@ -137,7 +137,7 @@ def main():
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000, help="0 chooses a free port")
     options = parser.parse_args()
-    search = HashedNeighbors.load(options.folder, mmap=True)
+    search = skhash.load(options.folder, mmap=True)
     # Each request has its own thread, and several come at the same time.
     search.index_.set_params(n_jobs=1)
     # The first search verifies checksums and compiles kernels.

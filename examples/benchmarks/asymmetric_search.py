@@ -38,6 +38,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 from tools import LOADERS, Table, medians, options, save, seconds_of, turns
 
+import skhash
 from skhash import AdditiveQuantizer, ITQHash
 from skhash.metrics import search_recall_score
 from skhash.neighbors import AsymmetricNeighbors
@@ -178,7 +179,7 @@ def report_shares(folder, data, args):
     queries, ones = queries[:N_QUERIES], queries[:50, None]
     if not os.path.exists(folder):
         index_of_mixtures(rows, args.n, 16).save(folder)
-    index, table = AsymmetricNeighbors.load(folder), Table(SHARES).printed()
+    index, table = skhash.load(folder), Table(SHARES).printed()
     truth = index.kneighbors(queries, return_distance=False)
 
     def ask(share, queries):

@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 from tools import ROOT, Table, options, save, seconds_of
 
+import skhash
 from skhash import HammingNeighbors, SGHEncoder
 from skhash.neighbors import merge_neighbors
 
@@ -115,7 +116,7 @@ def use_workers(folder, name):
     vectors, codes = folder / "parquet/vectors", folder / "parquet" / name
     places = map(str, (vectors, folder / "encoder", codes))
     encoding, _ = seconds_of(engine.encode, *places)
-    index = HammingNeighbors.load(folder / "index")
+    index = skhash.load(folder / "index")
     paths, queries = sorted(codes.glob("*.parquet")), index.packed_codes_[:100]
     asked = [*map(str, paths)], queries, 10
     searching, answers = seconds_of(engine.search, *asked)

@@ -36,7 +36,7 @@ from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.rows import read_vectors
 from skhash.neighbors.store.select import select
 from skhash.numerics._nearest import smallest
-from skhash.persistence.estimators import load_estimator, save_estimator
+from skhash.persistence.estimators import save_estimator
 from skhash.persistence.schema import Part, optional
 from skhash.utils._sklearn import HasMethods, fit_context
 from skhash.utils.arrays import (
@@ -465,53 +465,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         check_is_fitted(self)
         save_estimator(self, path)
-
-    @classmethod
-    def load(cls, path, *, mmap=False, verify=True) -> Self:
-        """Load a search that was saved with `save`.
-
-        Parameters
-        ----------
-        path : path-like
-            Directory that `save` wrote.
-        mmap : bool, default=False
-            Whether to memory-map the arrays of the index instead of reading them, as in
-            `HammingNeighbors.load`. The encoder and the decoder are always read.
-        verify : bool, default=True
-            Whether to verify the checksums of the index, and of the file that `vectors`
-            names: at once, or with `mmap` before the first answer. Everything else is
-            always verified.
-
-        Returns
-        -------
-        search : HashedNeighbors
-            The saved search. Estimators among its parameters are not fitted, unless
-            they are wrapped in a FrozenEstimator.
-
-        Raises
-        ------
-        FileNotFoundError
-            If `path` holds no saved search, or the file of vectors is missing.
-        ValueError
-            If a file is damaged, was changed, is a link, or was written by an
-            incompatible version of skhash.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import HashedNeighbors, ITQHash
-        >>> X, _ = load_digits(return_X_y=True)
-        >>> search = HashedNeighbors(ITQHash(32, random_state=0)).fit(X)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     search.save(folder)
-        ...     loaded = HashedNeighbors.load(folder)
-        >>> loaded
-        HashedNeighbors(encoder=ITQHash(n_bits=32, random_state=0))
-        >>> bool((loaded.kneighbors(X)[1] == search.kneighbors(X)[1]).all())
-        True
-        """
-        return load_estimator(path, cls, mmap=mmap, verify=verify)
 
     def get_metadata_routing(self) -> Any:
         """Return the metadata that `fit` requests for itself and for the encoder.

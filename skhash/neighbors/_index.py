@@ -18,7 +18,7 @@ from skhash.neighbors.store.ids import (
 )
 from skhash.neighbors.store.rows import check_column_fits, object_array, read_labels
 from skhash.neighbors.store.store import Store
-from skhash.persistence.estimators import SaveMixin, load_estimator
+from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
 from skhash.utils.chunks import row_chunks
@@ -213,54 +213,6 @@ class BaseIndex(SaveMixin, BaseEstimator):
         check_is_fitted(self)
         self._store = self._store.compact()
         return self
-
-    @classmethod
-    def load(cls, path, *, mmap=False, verify=True) -> Self:
-        """Load an index that was saved with `save`.
-
-        Types, shapes and parameters are checked at once. So are the contents of the
-        arrays, or with `mmap` when they are first needed. Links are not followed.
-
-        Parameters
-        ----------
-        path : path-like
-            Directory that `save` wrote.
-        mmap : bool, default=False
-            Whether to memory-map the file instead of reading it. Loading then takes
-            milliseconds, and processes share the memory. Adding codes copies those in
-            the file. skhash never writes to the file, and no other program may change
-            or shorten it.
-        verify : bool, default=True
-            Whether to verify the checksums of the arrays. With `mmap` this happens
-            before the first answer, and takes as long as reading the file. Padding bits
-            and the marks of removed codes, on which searches rely, are always checked.
-
-        Returns
-        -------
-        index : object
-            The saved index.
-
-        Raises
-        ------
-        FileNotFoundError
-            If `path` holds no saved index, or if the file of vectors that it names is
-            missing.
-        ValueError
-            If the file is damaged, is a link, or was written by an incompatible version
-            of skhash.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from skhash.neighbors import HammingNeighbors
-        >>> index = HammingNeighbors(1).fit([[0, 0], [1, 1]], ids=["a", "b"])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     index.save(folder)
-        ...     loaded = HammingNeighbors.load(folder)
-        >>> loaded.kneighbors([[0, 1]], return_ids=True)
-        (array([[1]], dtype=int32), array([['a']], dtype='<U1'))
-        """
-        return load_estimator(path, cls, mmap=mmap, verify=verify)
 
     def _answer(self, store, neighbors, return_distance, return_ids):
         """Return distances and positions, arrays or lists of arrays, as wanted."""

@@ -13,6 +13,7 @@ from skhash.persistence import state, tensors
 from skhash.utils.files import is_unfinished, replacing
 
 FILE = "skhash.safetensors"
+# The lowest format whose readers understand what is written.
 FORMAT = 1
 
 
@@ -93,29 +94,42 @@ class SaveMixin:
         save_estimator(self, path)
 
 
-def load(path) -> Any:
+def load(path, *, mmap: bool = False, verify: bool = True) -> Any:
     """Load a saved encoder, quantizer, classifier, index or search.
 
-    Loading runs no code from the file. To memory-map an index, use
-    `HammingNeighbors.load` or `HashedNeighbors.load`.
+    Loading runs no code from the file. Types, shapes and parameters are checked at
+    once, and so are the contents of the arrays, except as described below.
 
     Parameters
     ----------
     path : path-like
         Directory that ``save`` wrote.
+    mmap : bool, default=False
+        Whether to memory-map the arrays of an index instead of reading them. Loading
+        then takes milliseconds, and processes share the memory. Adding codes copies
+        those in the file. skhash never writes to the file, and no other program may
+        change or shorten it. Everything besides an index is always read.
+    verify : bool, default=True
+        Whether to verify the checksums of an index, and of the file of vectors that a
+        search names. With `mmap` this happens before the first answer, and takes as
+        long as reading the files. Padding bits and the marks of removed codes, on which
+        searches rely, are always checked, and so is everything besides an index.
 
     Returns
     -------
     estimator : object
-        The fitted estimator, of the class that was saved.
+        The fitted estimator, of the class that was saved. Estimators among the
+        parameters of a search are not fitted, unless they are wrapped in a
+        FrozenEstimator.
 
     Raises
     ------
     FileNotFoundError
-        If `path` holds no saved estimator.
+        If `path` holds no saved estimator, or if the file of vectors that it names is
+        missing.
     ValueError
-        If a file is damaged, was written by an incompatible version of skhash, or names
-        an unknown class.
+        If a file is damaged, was changed, is a link, or was written by a later version
+        of skhash that this one does not understand.
 
     Examples
     --------
@@ -130,30 +144,6 @@ def load(path) -> Any:
     >>> bool((loaded.transform(X) == encoder.transform(X)).all())
     True
     """
-    return load_estimator(path)
-
-
-def load_estimator(path, cls=None, *, mmap=False, verify=True):
-    """Read an estimator that `save_estimator` wrote.
-
-    Parameters
-    ----------
-    path : path-like
-    cls : type or None
-        The expected class; None is any.
-    mmap : bool
-        Whether to map the arrays of an index instead of reading them.
-    verify : bool
-        Whether to compare the content of these with their checksums.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is nothing that was saved at `path`.
-    ValueError
-        If a file is damaged, the format is another one than this version reads, or the
-        class is not known, or another one.
-    """
     path = Path(path)
     if not (path / FILE).exists() and not (path / FILE).is_symlink():
         raise FileNotFoundError(
@@ -161,20 +151,10 @@ def load_estimator(path, cls=None, *, mmap=False, verify=True):
         )
     with tensors.naming_damage(path):
         manifest, arrays = tensors.read(path / FILE, mmap)
-        if manifest.get("format") is None:
+        if not 1 <= manifest["format"] <= FORMAT:
             raise ValueError(
-                "It was saved by an unreleased version of skhash, from before format "
-                "1; fit it again and save it."
-            )
-        if manifest["format"] != FORMAT:
-            raise ValueError(
-                f"It has format {manifest['format']}, from skhash "
-                f"{manifest['skhash_version']}, but this version reads format "
-                f"{FORMAT}; update skhash, or save it again with this version."
-            )
-        if cls is not None and manifest["class"] != state.class_name(cls):
-            raise ValueError(
-                f"It holds a {manifest['class']} and not a {state.class_name(cls)}; "
-                "load it with skhash.load."
+                f"skhash {manifest['skhash_version']} wrote it in format "
+                f"{manifest['format']}, and this version reads up to {FORMAT}; update "
+                "skhash."
             )
         return state.restored(manifest, arrays, verify=verify)

@@ -29,6 +29,9 @@ MODULES = (
 # The keys that mark such an object, a tuple, which JSON does not know, and a parameter
 # that is a fitted attribute, by whose name.
 CLASS, TUPLE, FITTED = "__class__", "__tuple__", "__fitted__"
+# What the entry of an estimator has, and a manifest besides.
+ENTRY = ("class", "params", "values", "frozen")
+MANIFEST = (*ENTRY, "format", "skhash_version", "strings", "same", "sums")
 # How deep parameters may be nested: each level doubles the time to show them.
 MAX_NESTING = 6
 
@@ -48,8 +51,8 @@ def plain_params(estimator) -> dict:
         except TypeError:
             warnings.warn(
                 f"{name} is not saved, because a {type(value).__name__} is not plain "
-                f"data. The loaded {type(estimator).__name__} will have the default; "
-                "its codes are the same.",
+                f"data. Set it on the loaded {type(estimator).__name__} before you use "
+                "that.",
                 stacklevel=_level_of_user(),
             )
     return params
@@ -146,6 +149,7 @@ def described(estimator, name="it") -> tuple[dict, dict]:
         if name not in vars(estimator):
             continue
         parts, plain = _described_value(name, declared, vars(estimator)[name])
+        name = name.removeprefix("_")
         arrays |= {f"{name}/{key}".rstrip("/"): parts[key] for key in parts}
         if not parts or plain is not None:
             values[name] = plain
@@ -198,20 +202,24 @@ def restored(entry: dict, arrays, *, verify=True, is_part=False):
         If anything is not as `described` makes it; or AttributeError, KeyError or
         TypeError.
     """
+    check_keys(entry, ENTRY if is_part else MANIFEST)
     cls, values = known_class(entry["class"]), entry["values"]
     declared = schema.declared_by(cls) if cls else {}
+    names = {name.removeprefix("_"): name for name in declared}
     n_features = values.get("n_features_in_")
     fitted = {}
-    for name in {*values, *(full.partition("/")[0] for full in arrays.arrays)}:
-        attribute, plain = declared.get(name), values.get(name)
-        parts = arrays.below(name)
-        if attribute is None:
-            raise ValueError(f"{entry['class']!r} has no fitted attribute {name!r}.")
+    for saved in {*values, *(full.partition("/")[0] for full in arrays.arrays)}:
+        if saved not in names:
+            raise ValueError(
+                f"{entry['class']!r} has no fitted attribute {saved!r}; update skhash."
+            )
+        plain, parts, name = values.get(saved), arrays.below(saved), names[saved]
+        attribute = declared[name]
         if isinstance(attribute, schema.Columns):
             fitted[name] = attribute.read(parts, plain, n_features, verify)
         elif isinstance(attribute, schema.Part) and not is_part:
             fitted[name] = restored(plain, parts, verify=verify, is_part=True)
-        elif parts.arrays and name in values:
+        elif parts.arrays and saved in values:
             raise ValueError(f"It has two values of {name}.")
         elif isinstance(attribute, schema.Records):
             fitted[name] = json.loads(parts.read()[""].tobytes())
@@ -224,6 +232,13 @@ def restored(entry: dict, arrays, *, verify=True, is_part=False):
     if "feature_names_in_" in fitted:  # scikit-learn compares objects
         estimator.feature_names_in_ = fitted["feature_names_in_"].astype(object)
     return FrozenEstimator(estimator) if entry.get("frozen") is True else estimator
+
+
+def check_keys(values, known) -> None:
+    """Raise ``ValueError`` for a key that this version would pass over."""
+    unknown = sorted(values.keys() - {*known})
+    if unknown:
+        raise ValueError(f"This version does not know {unknown}; update skhash.")
 
 
 def _regrouped(items):

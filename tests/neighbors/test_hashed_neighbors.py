@@ -19,6 +19,7 @@ from sklearn.preprocessing import (
     normalize,
 )
 
+import skhash
 from skhash import AdditiveQuantizer, HashedNeighbors
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import RandomHyperplaneHash
@@ -369,14 +370,14 @@ def test_another_file_of_vectors_is_refused(data, file, tmp_path):
     search.fit(data.database).save(tmp_path / "index")
     np.save(file, other)
     with pytest.raises(ValueError, match="changed since it was indexed"):
-        HashedNeighbors.load(tmp_path / "index")
-    later = HashedNeighbors.load(tmp_path / "index", mmap=True)
+        skhash.load(tmp_path / "index")
+    later = skhash.load(tmp_path / "index", mmap=True)
     with pytest.raises(ValueError, match="changed since it was indexed"):
         later.kneighbors(data.query)
-    HashedNeighbors.load(tmp_path / "index", verify=False)
+    skhash.load(tmp_path / "index", verify=False)
     file.unlink()
     with pytest.raises(FileNotFoundError, match=r"no file .*vectors\.npy"):
-        HashedNeighbors.load(tmp_path / "index")
+        skhash.load(tmp_path / "index")
 
 
 @each("make", [lambda encoder: encoder, FrozenEstimator])

@@ -7,6 +7,7 @@ import pytest
 from cases import each
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
+import skhash
 from skhash.codes import hamming_distances, pack_bits
 from skhash.linear import PCAHash
 from skhash.metrics import true_neighbors
@@ -198,7 +199,7 @@ def test_booleans_are_kept_as_numbers(make, tmp_path):
     search = HashedNeighbors(PCAHash(3), rerank=N, vectors=True)
     expected = clone(search).fit(1.0 * (VECTORS > 0)).kneighbors(QUERIES)
     search.fit(make(VECTORS > 0)).save(tmp_path)
-    for one in (search, HashedNeighbors.load(tmp_path)):
+    for one in (search, skhash.load(tmp_path)):
         np.testing.assert_array_equal(one.kneighbors(QUERIES), expected)
 
 

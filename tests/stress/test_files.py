@@ -34,7 +34,7 @@ def load(cls, path, rng):
     """Open what is at a path in one of the ways there are."""
     if not hasattr(cls, "load") or rng.random() < 0.2:
         return skhash.load(path)
-    return cls.load(path, mmap=bool(rng.integers(2)))
+    return skhash.load(path, mmap=bool(rng.integers(2)))
 
 
 def seen(estimator):

@@ -25,6 +25,7 @@ from stress.plain import (
     scores_of,
 )
 
+import skhash
 from skhash.linear import RandomHyperplaneHash
 from skhash.neighbors import (
     AsymmetricNeighbors,
@@ -165,7 +166,7 @@ class LiveIndex(RuleBasedStateMachine):
         else:
             self.index.save(self.folder)
             mmap, verify = "map" in way, "unchecked" not in way
-            self.index = type(self.index).load(self.folder, mmap=mmap, verify=verify)
+            self.index = skhash.load(self.folder, mmap=mmap, verify=verify)
 
     @rule(rng=rngs)
     def refuse(self, rng):

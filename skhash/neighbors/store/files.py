@@ -13,7 +13,6 @@ from skhash.codes import packed_width
 from skhash.neighbors.store.blocks import Blocks, Order
 from skhash.neighbors.store.clusters import BLOCK, ClusterArrays, position_type
 from skhash.neighbors.store.decoder import METRICS, Decoder
-from skhash.neighbors.store.ids import to_bytes
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
 from skhash.neighbors.store.store import Store
@@ -24,7 +23,7 @@ from skhash.numerics._levels import (
     levels_to_keys,
     n_level_bytes,
 )
-from skhash.persistence.state import in_order
+from skhash.persistence.state import check_keys, in_order
 from skhash.persistence.tensors import naming_damage
 from skhash.utils.chunks import row_chunks
 from skhash.utils.lazy import LateModule
@@ -41,6 +40,7 @@ DECODER = ("codebook", "offset")
 CODEBOOKS = ("float64", 2), ("float32", 3), ("int16", 3), ("int8", 3)
 CLUSTERS = {f"cluster_{name}": name for name in ClusterArrays._fields}
 CODES, BESIDE = ("codes", "blocks", "planes"), ("counts", "order")
+VALUES = ("n", "n_bytes", "decoder", "vectors_file")
 ARRAYS = (*CODES, *BESIDE, *COLUMNS, ADDED, *DECODER, "scales", *CLUSTERS)
 
 
@@ -87,16 +87,13 @@ def read_store(saved, values, n_features, verify):
     """
     arrays, n, n_bytes = dict(saved.arrays), values["n"], values["n_bytes"]
     file = values.get("vectors_file")
-    unknown = sorted(arrays.keys() - set(ARRAYS))
-    if unknown:
-        raise ValueError(f"This version does not know {unknown}; update skhash.")
+    check_keys(arrays, ARRAYS)
+    check_keys(values, VALUES)
     n_bits = _check_arrays(arrays, n, n_bytes, n_features)
     if file is not None:
         rows = (arrays.pop(name, None) for name in ("places", ADDED))
         file = KeptFile(file["path"], file["sum"], *rows)
         arrays["vectors"] = file
-    if "ids" in arrays:
-        arrays["ids"] = to_bytes(arrays["ids"])  # of a version before 1.0
     decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
@@ -165,7 +162,7 @@ def _is_of_its_kind(name, array):
         "planes": dtype == np.uint64 and ndim == 3 and array.flags.c_contiguous,
         "counts": dtype in (np.uint16, np.uint32) and ndim == 1,
         "y": kind not in "OV" and ndim in (1, 2),
-        "ids": (dtype == np.int64 or kind in "SU") and ndim == 1,
+        "ids": (dtype == np.int64 or kind == "S") and ndim == 1,
         "live": kind == "b" and ndim == 1,
         "vectors": kind in "iuf" and ndim == 2,
         "places": dtype == np.int64 and ndim == 1,
@@ -184,6 +181,7 @@ def _read_decoder(arrays, scoring, n_bits):
         return None
     kinds = {"n_bits": int, "normalized": bool, "metric": str}
     kinds |= {"fraction_bits": int, "base": int, "last": int}
+    check_keys(scoring if type(scoring) is dict else {}, kinds)
     if (
         type(scoring) is not dict
         or {name: type(value) for name, value in scoring.items()} != kinds

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import skhash
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.chunks import LINE
@@ -63,7 +64,7 @@ def test_many_small_additions(kind, mapped, tmp_path):
     for first, last in zip(steps, steps[1:], strict=False):
         if mapped:
             index.save(tmp_path / f"{last}")
-            index = AsymmetricNeighbors.load(tmp_path / f"{last}", mmap=True)
+            index = skhash.load(tmp_path / f"{last}", mmap=True)
         fitted(kind, slice(first, last), index)
         assert_holds(index, kind, every[:last])
     arrays = []
@@ -119,7 +120,7 @@ def test_codes_in_the_order_of_lists_are_those_of_their_positions(
         index = copy.deepcopy(index)
     else:
         index.save(tmp_path)
-        index = AsymmetricNeighbors.load(tmp_path, mmap=True)
+        index = skhash.load(tmp_path, mmap=True)
         order = index._store["blocks"].order
         assert (order is not None) == table_scan.is_fast()
     assert_holds(index.set_params(search_fraction=1.0), kind, rows)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases import each
 
+import skhash
 from skhash import HammingNeighbors
 from skhash.neighbors.store.ids import to_bytes, to_strings
 
@@ -28,7 +29,7 @@ def test_all_that_takes_or_gives_ids(tmp_path, mmap):
     index = HammingNeighbors(1, packed=True).fit(codes[:5], ids=IDS[:5])
     index.partial_fit(codes[5:], ids=np.array(IDS[5:]))
     index.save(tmp_path / "index")
-    for one in (index, HammingNeighbors.load(tmp_path / "index", mmap=mmap)):
+    for one in (index, skhash.load(tmp_path / "index", mmap=mmap)):
         assert one.ids_.tolist() == IDS
         found = one.kneighbors(codes, return_distance=False, return_ids=True)
         assert found[:, 0].tolist() == IDS

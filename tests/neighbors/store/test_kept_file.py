@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from special_files import make_pipe
 
+import skhash
 from skhash import HashedNeighbors
 from skhash.linear import RandomHyperplaneHash
 from skhash.persistence.estimators import FILE
@@ -87,14 +88,14 @@ def test_a_compacted_index_reads_the_file_where_it_lies(file, tmp_path, mmap):
     assert len(pickle.dumps(search)) < len(pickle.dumps(by_copy)) / 2
     search.save(tmp_path / "index")
     assert (tmp_path / "index" / FILE).stat().st_size < X.nbytes / 2
-    loaded = HashedNeighbors.load(tmp_path / "index", mmap=mmap)
+    loaded = skhash.load(tmp_path / "index", mmap=mmap)
     check(loaded)
     loaded.partial_fit(X[:1]).remove([len(rows)]).compact()
     check(loaded)
     np.save(file, X[:-1])
     for verify in (False, True):
         with pytest.raises(ValueError, match="has 399 rows, fewer than when it was"):
-            HashedNeighbors.load(tmp_path / "index", mmap=mmap, verify=verify)
+            skhash.load(tmp_path / "index", mmap=mmap, verify=verify)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", ">f8", "u1"])
@@ -127,7 +128,7 @@ def test_added_vectors_are_in_memory_and_the_others_in_the_file(tmp_path, dtype,
             else:
                 search.save(tmp_path / f"{place}")
                 mmap = bool(seed % 2)
-                searches[place] = HashedNeighbors.load(tmp_path / f"{place}", mmap=mmap)
+                searches[place] = skhash.load(tmp_path / f"{place}", mmap=mmap)
         n += len(added)
         search, by_copy = searches
         for options in ({}, {"return_ids": True}):
@@ -200,11 +201,11 @@ def test_a_saved_index_names_rows_that_the_file_has(file, tmp_path, forge):
     search = by_vectors(file).fit(X).remove(np.arange(1, 399)).compact()
     search.save(tmp_path / "index")
     manifest, arrays = read(tmp_path / "index")
-    places = arrays["index_/_store/places"]
-    arrays["index_/_store/places"] = np.ascontiguousarray(forge(places))
+    places = arrays["index_/store/places"]
+    arrays["index_/store/places"] = np.ascontiguousarray(forge(places))
     write(tmp_path / "index", manifest, arrays)
     with pytest.raises(ValueError, match="index is damaged"):
-        HashedNeighbors.load(tmp_path / "index", mmap=True, verify=False)
+        skhash.load(tmp_path / "index", mmap=True, verify=False)
 
 
 def test_what_is_no_file_of_vectors_is_refused(tmp_path):
