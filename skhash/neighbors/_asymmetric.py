@@ -209,7 +209,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     def kneighbors(
         self,
-        X,
+        X=None,
         n_neighbors=None,
         return_distance=True,
         *,
@@ -223,7 +223,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Queries, as vectors.
+            Queries, as vectors. They are needed: an index of codes has no vectors.
         n_neighbors : int, default=None
             Number of neighbours per query; by default the parameter `n_neighbors`.
         return_distance : bool, default=True
@@ -268,7 +268,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     def radius_neighbors(
         self,
-        X,
+        X=None,
         radius=None,
         return_distance=True,
         *,
@@ -335,12 +335,16 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         reach : the number of neighbours, or the largest score
         most : the largest score of the nearest, of which there are then at most `reach`
         """
+        if X is None:
+            raise ValueError(
+                "X=None asks for the neighbours of the fitted vectors, but an index of "
+                "codes has none; pass them: kneighbors(X, exclude_self=True)."
+            )
         scorer, places = self._scorer(store), selected.positions
         scorer = scorer if places is None else scorer.among(places)
         X = X.tocsr() if sparse.issparse(X) else as_array(X)
         if exclude_self:
-            store.check_all_live()
-            check_consistent_length(X, store["blocks"])
+            store.check_all_live(X)
         search, count, width = scorer.within, reach, 1
         if what == "nearest":
             search, count = scorer.nearest, min(reach + exclude_self, selected.n)

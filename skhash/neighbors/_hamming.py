@@ -90,6 +90,7 @@ class CodesMixin(GraphMixin):
         return_distance=True,
         *,
         radius=None,
+        exclude_self=False,
         mask=None,
         ids=None,
         exclude=None,
@@ -109,6 +110,9 @@ class CodesMixin(GraphMixin):
         radius : int or float, default=None
             Return only codes within this distance, inclusive. There may then be fewer
             than `n_neighbors`, and the answer has the form of `radius_neighbors`.
+        exclude_self : bool, default=False
+            Set True if row i of `X` is the code at position i, for all codes, as for
+            `X` None. Each code is then left out of the answer to itself.
         mask : array-like of shape (n_samples_fit_,), bool, default=None
             Search only codes at positions where the mask is True.
         ids : array-like of shape (n_ids,), default=None
@@ -148,7 +152,7 @@ class CodesMixin(GraphMixin):
         """
         store = self._fitted_store()
         selected = select(store, mask, ids, exclude)
-        exclude_self = X is None
+        X, exclude_self = _asked(store, X, exclude_self)
         k = self._check_n_neighbors(n_neighbors, exclude_self, selected, store, radius)
         neighbors = self._find("nearest", store, selected, X, k + exclude_self, radius)
         return self._answer(store, neighbors, return_distance, return_ids)
@@ -159,6 +163,7 @@ class CodesMixin(GraphMixin):
         radius=None,
         return_distance=True,
         *,
+        exclude_self=False,
         mask=None,
         ids=None,
         exclude=None,
@@ -175,7 +180,7 @@ class CodesMixin(GraphMixin):
             Largest distance, inclusive; by default the parameter `radius`.
         return_distance : bool, default=True
             Whether to return distances as well as positions.
-        mask, ids, exclude, return_ids
+        exclude_self, mask, ids, exclude, return_ids
             As in `kneighbors`.
 
         Returns
@@ -198,6 +203,7 @@ class CodesMixin(GraphMixin):
         store = self._fitted_store()
         radius = self._check_radius(self.radius if radius is None else radius)
         selected = select(store, mask, ids, exclude)
+        X, _ = _asked(store, X, exclude_self)
         neighbors = self._find("within", store, selected, X, radius)
         return self._answer(store, neighbors, return_distance, return_ids)
 
@@ -217,6 +223,14 @@ class CodesMixin(GraphMixin):
             k, first = reach - exclude_self, 0 if exclude_self else None
             return nearest_within(*neighbors, k, radius, first)
         return without_self(*neighbors) if exclude_self else neighbors
+
+
+def _asked(store, X, exclude_self):
+    """Return queries, None for all codes of the store, and whether these are meant."""
+    if exclude_self and X is not None:
+        store.check_all_live(X)
+        X = None
+    return X, X is None
 
 
 @with_parameters(kw_only=True)

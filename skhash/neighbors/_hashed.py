@@ -13,13 +13,12 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_consistent_length, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import pack_bits
@@ -386,7 +385,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         return self._find("within", X, radius, return_distance, **options)
 
-    @available_if(lambda self: self.index is None or isinstance(self.index, BaseIndex))
     def score(self, X, y=None):
         """Return the mean average precision of the search, given labels.
 
@@ -432,8 +430,13 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         return self.index_.ids_
 
     @property
+    def y_(self) -> np.ndarray:
+        """Label of the vector at each position, if labels were given."""
+        return self.index_.y_
+
+    @property
     def nbytes_(self) -> int:
-        """Bytes that the index holds, including kept vectors."""
+        """Bytes that the index holds, with kept vectors, but not the file of `vectors`."""
         return self.index_.nbytes_
 
     def save(self, path) -> None:
@@ -565,8 +568,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """
         vectors, known = index._store["vectors"], None
         if exclude_self:
-            index._store.check_all_live()
-            check_consistent_length(X, vectors)
+            index._store.check_all_live(X)
             if not by_decoder(index):
                 known = index._store.packed
         scorer = VectorScorer(vectors, self.metric, self.n_jobs)
@@ -634,12 +636,20 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 "together: re-ranking needs the number of candidates and the vectors. "
                 "Set both, vectors to True or to the path of a file of X, or neither."
             )
-        own = getattr(self.index, "metric", "euclidean")
-        if own not in ("euclidean", self.metric):
+        if not isinstance(self.index, BaseIndex | None):
             raise ValueError(
-                f"The index has metric={own!r}, and the search {self.metric!r}; set "
-                f"HashedNeighbors(metric={own!r}), which sets that of the index too."
+                f"index={self.index!r} is no index of codes; pass a HammingNeighbors, "
+                "JaccardNeighbors, AsymmetricNeighbors or None."
             )
+        for name, default in {"metric": "euclidean", "n_neighbors": 5}.items():
+            of_index = getattr(self.index, name, default)
+            of_search = getattr(self, name)
+            if of_index not in (default, of_search):
+                raise ValueError(
+                    f"The index has {name}={of_index!r}, and the search {of_search!r}; "
+                    f"set HashedNeighbors({name}={of_index!r}), which sets that of the "
+                    "index too."
+                )
 
     def _new_encoder(self):
         if not isinstance(self.encoder, Integral):

@@ -89,7 +89,7 @@ class BaseIndex(SaveMixin, BaseEstimator):
 
         They include the codes with their columns and room to grow, the decoder, and
         whatever has been built so far for searches and for looking up ids.
-        Memory-mapped files are included.
+        Arrays of the index that are mapped from its file are included.
         """
         store = self._fitted_store()
         searcher = store.codes_key.get("searcher")

@@ -10,7 +10,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_packed
@@ -88,9 +88,9 @@ class AdditiveQuantizer(
     device : str, default="cpu"
         Where `fit` and `transform` search for codes, as in `HammingNeighbors`. Devices
         may choose different codes if their errors differ only by rounding.
-    random_state : int, RandomState instance or None, default=None
-        Seed for drawing training vectors, first centres and noise. None is the same as
-        0, so that fits are reproducible by default.
+    random_state : int, RandomState instance or None, default=0
+        Seed for drawing training vectors, first centres and noise. By default fits are
+        reproducible; None draws anew in each.
     verbose : bool, default=False
         Whether to print the mean squared error after each alternation.
 
@@ -183,7 +183,7 @@ class AdditiveQuantizer(
     max_train_samples: Count | None = 100_000
     n_jobs: AnyInt | None = None
     device: str = "cpu"
-    random_state: RandomState = None
+    random_state: RandomState = 0
     verbose: bool = False
 
     _has_hamming_distances = False
@@ -363,10 +363,10 @@ class AdditiveQuantizer(
 
 
 def seed_of(random_state) -> int:
-    """Return a seed: 0 for None, so that a fit can be repeated."""
-    if random_state is None or isinstance(random_state, Integral):
-        return int(random_state or 0)
-    return random_state.randint(np.iinfo(np.int32).max)
+    """Return a seed: a number as it is, else one that is drawn."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return check_random_state(random_state).randint(np.iinfo(np.int32).max)
 
 
 def choose_blocks(n_bytes, shape) -> tuple[int, int]:

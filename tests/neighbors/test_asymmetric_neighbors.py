@@ -58,8 +58,11 @@ def test_neighbors_of_the_fitted_codes_leave_themselves_out(data, metric):
         others_of = others[own] != own
         np.testing.assert_array_equal(positions[own], others[own][others_of][:5])
         np.testing.assert_array_equal(scores[own], every[own][others_of][:5])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match=rf"the {N} fitted rows, .* got {N - 1} rows"):
         index.kneighbors(data.vectors[1:], exclude_self=True)
+    for search in (index.kneighbors, index.radius_neighbors, index.kneighbors_graph):
+        with pytest.raises(ValueError, match="an index of codes has none; pass them"):
+            search()
     with pytest.raises(ValueError, match="1 codes were removed"):
         index.remove([3]).kneighbors(data.vectors, exclude_self=True)
 

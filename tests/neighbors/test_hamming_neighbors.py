@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.estimator_checks import check_estimator
 
 from skhash.codes import from_hex, hamming_distances, pack_bits, unpack_bits
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, JaccardNeighbors
 
 
 class ThresholdingNeighbors(HammingNeighbors):
@@ -65,6 +65,23 @@ def test_graphs_are_those_of_scikit_learn(bits, queries, mode, fitted):
         index.radius_neighbors_graph(X, mode=mode).toarray(),
         theirs.radius_neighbors_graph(X, mode=mode).toarray(),
     )
+
+
+@each("index", [HammingNeighbors(radius=20), JaccardNeighbors(radius=0.5)])
+def test_fitted_codes_are_left_out_of_their_answers(bits, index):
+    """The same as queries or as None: the neighbours of each but itself."""
+    index, n = index.fit(bits), len(bits)
+    order = index.kneighbors(bits, n, return_distance=False)
+    others = [row[row != own] for own, row in enumerate(order)]
+    for X in (bits, None):
+        asked = {"exclude_self": X is not None, "return_distance": False}
+        found = index.kneighbors(X, 7, **asked)
+        np.testing.assert_array_equal(found, [row[:7] for row in others])
+        for own, row in enumerate(index.radius_neighbors(X, **asked)):
+            np.testing.assert_array_equal(row, others[own][: len(row)])
+    for search in (index.kneighbors, index.radius_neighbors):
+        with pytest.raises(ValueError, match=f"the {n} fitted rows, .* got 9 rows"):
+            search(bits[:9], exclude_self=True)
 
 
 def test_graphs_are_arrays_where_those_of_scikit_learn_are(bits):

@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -321,13 +322,18 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data):
         ranked.kneighbors(data.query)
 
 
-@each("index", [None, HammingNeighbors(3), AsymmetricNeighbors(3)])
+@each("index", [None, HammingNeighbors(), AsymmetricNeighbors(4)])
 def test_its_own_number_of_neighbors_comes_first(data, index):
     search = HashedNeighbors(ENCODER, index=index, n_neighbors=4).fit(data.database)
     found = (search.kneighbors(data.query, n)[1] for n in (None, 4))
     np.testing.assert_array_equal(*found)
     with pytest.raises(ValueError, match="'n_neighbors' parameter"):
         clone(search).set_params(n_neighbors=0).fit(data.database)
+    other = clone(search).set_params(index=HammingNeighbors(3))
+    with pytest.raises(ValueError, match="n_neighbors=3, and the search 4; set Hash"):
+        other.fit(data.database)
+    with pytest.raises(ValueError, match="NearestNeighbors.* is no index of codes"):
+        other.set_params(index=NearestNeighbors()).fit(data.database)
 
 
 def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):

@@ -121,9 +121,7 @@ def test_what_is_no_saved_estimator(path, tmp_path):
         with pytest.raises(FileNotFoundError, match=message):
             skhash.load(absent)
     rewrite(path, format=2, skhash_version="7.5")
-    with pytest.raises(
-        ValueError, match="skhash 7.5 .* format 2, .* up to 1; up"
-    ):
+    with pytest.raises(ValueError, match="skhash 7.5 .* format 2, .* up to 1; up"):
         skhash.load(path)
 
 

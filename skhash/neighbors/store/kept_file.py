@@ -4,7 +4,6 @@ Vectors that are added later are in memory, behind those of the file.
 """
 
 import hashlib
-import math
 from pathlib import Path
 
 import numpy as np
@@ -136,8 +135,9 @@ class KeptFile:
 
     @property
     def nbytes(self):
-        """As of the array of these rows."""
-        return math.prod(self.shape) * self.dtype.itemsize
+        """The bytes in memory, which are those of the file's rows only when read."""
+        places = 0 if self.places is None else self.places.nbytes
+        return self._added.nbytes + places
 
     def __len__(self):
         n = len(self.array) + self._n_added

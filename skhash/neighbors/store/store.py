@@ -154,8 +154,13 @@ class Store:
         """The bytes of the number beside a code."""
         return self["blocks"].array.shape[1] - self.n_bytes
 
-    def check_all_live(self):
-        """Raise ``ValueError`` if codes were removed."""
+    def check_all_live(self, X=None):
+        """Raise ``ValueError`` if codes were removed, or `X` has not a row for each."""
+        if X is not None and np.shape(X)[0] != self.n:
+            raise ValueError(
+                f"exclude_self=True means that X holds the {self.n} fitted rows, in "
+                f"order; got {np.shape(X)[0]} rows."
+            )
         if self["live"] is not None:
             raise ValueError(
                 f"{self.n - self.n_live} codes were removed, so the neighbours of "

@@ -111,6 +111,7 @@ def test_added_vectors_are_in_memory_and_the_others_in_the_file(tmp_path, dtype,
     by_copy = HashedNeighbors(encoder, vectors=True, **params)
     searches, n = [search.fit(rows, ids=range(300)), by_copy], 300
     by_copy.fit(rows, ids=range(300))
+    assert by_copy.nbytes_ - search.nbytes_ == by_copy.index_._store["vectors"].nbytes
     queries = 40 * random.random((9, 64))
     for step in random.permutation(["add", "remove", "compact", "replace", "save"] * 2):
         added = 40 * random.random((random.integers(1, 40), 64)).astype("f4")
