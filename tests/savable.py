@@ -110,8 +110,8 @@ MAKERS = {
     ).fit(d.X, d.y, ids=d.ids),
     "HashedNeighbors of bits": lambda d: HashedNeighbors(
         linear.PCAHash(5),
-        **{"metric": "cosine", "rerank": 20, "vectors": True},
-        index=neighbors.AsymmetricNeighbors(3, n_jobs=1),
+        **{"metric": "cosine", "rerank": 20, "vectors": True, "n_neighbors": 3},
+        index=neighbors.AsymmetricNeighbors(n_jobs=1),
     ).fit(d.X, d.y, ids=d.ids),
 }
 

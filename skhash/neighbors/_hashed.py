@@ -436,7 +436,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     @property
     def nbytes_(self) -> int:
-        """Bytes that the index holds, with kept vectors, but not the file of `vectors`."""
+        """Bytes that the index holds, with vectors that are not in the user's file."""
         return self.index_.nbytes_
 
     def save(self, path) -> None:

@@ -66,7 +66,8 @@ def write(file, manifest, arrays) -> None:
 def _same_arrays(arrays) -> dict[str, str]:
     """Return the names of arrays that repeat an earlier one, with its name.
 
-    A quantizer and the index of its codes have the same codebook.
+    A quantizer and the index of its codes have the same codebook. Each is repeated at
+    most once, so that reading takes no more than twice the memory of the file.
     """
     same, firsts = {}, {}
     for name, array in arrays.items():
@@ -77,6 +78,7 @@ def _same_arrays(arrays) -> dict[str, str]:
             alike.append(name)
         else:
             same[name] = first
+            alike.remove(first)
     return same
 
 
@@ -218,16 +220,23 @@ def read(path, mmap=False) -> tuple[dict, Arrays]:
         start = stop
     if start != len(data):
         raise ValueError(f"{path.name} has {len(data) - start} bytes too many.")
-    sums = manifest["sums"]
-    for name, first in manifest.get("same", {}).items():
-        # Nobody writes to a map, but a store does to arrays in memory.
-        arrays[name] = arrays[first] if mmap else arrays[first].copy()
-        sums[name] = sums[first]
+    _complete(arrays, manifest, mmap)
+    return manifest, Arrays(path, arrays, manifest["sums"], mmap)
+
+
+def _complete(arrays, manifest, mmap) -> None:
+    """Add the arrays that repeat others, and turn codes of characters into strings."""
+    same, sums = manifest["same"], manifest["sums"]
+    if len({*same.values()}) < len(same):
+        raise ValueError("It repeats an array more than once.")
+    # Nobody writes to a map, but a store does to arrays in memory.
+    repeated = ((name, arrays[first]) for name, first in same.items())
+    arrays |= {name: array if mmap else array.copy() for name, array in repeated}
+    sums |= {name: sums[first] for name, first in same.items()}
     for name in manifest["strings"]:
         kind = "S" if arrays[name].dtype == np.uint8 else "<U"
         width = arrays[name].shape[-1]
         arrays[name] = arrays[name].view(f"{kind}{width}")[..., 0]
-    return manifest, Arrays(path, arrays, sums, mmap)
 
 
 class DamageError(ValueError):

@@ -5,11 +5,12 @@ import pickletools
 import re
 import shutil
 import warnings
+from operator import methodcaller
 
 import numpy as np
 import pytest
 from checks import assert_same_state
-from mutants import read, write
+from mutants import forge_header, read, write
 from safetensors.numpy import load_file
 from savable import MAKERS, X, assert_same_answers, fitted
 from savable import TRAINED as FAST
@@ -85,15 +86,22 @@ def test_arrays_that_repeat_are_written_once(tmp_path):
     HashedNeighbors(4).fit(X).save(tmp_path)
     names = {"encoder_/entries_", "index_/store/codebook"}
     assert len(load_file(tmp_path / FILE).keys() & names) == 1
-    values = {"a": np.zeros(99), "b": -np.zeros(99), "c": np.zeros(99)}
-    with open(tmp_path / "file", "wb") as file:
-        tensors.write(file, {}, values)
-    manifest, loaded = tensors.read(tmp_path / "file")
-    assert manifest["same"] == {"c": "a"}
+    values = {name: np.zeros(99) for name in "abcde"}
+    values["b"] = -values["b"]
+    write(tmp_path, {}, values)
+    manifest, loaded = tensors.read(tmp_path / FILE)
+    assert manifest["same"] == {"c": "a", "e": "d"}
     arrays = loaded.read()
     for name, array in arrays.items():
         assert array.tobytes() == values[name].tobytes()
     assert not np.shares_memory(arrays["a"], arrays["c"])
+    # Nobody makes a small file take much memory.
+    for first, error in ((b"a", ValueError), (b"c", KeyError)):
+        write(tmp_path, {}, values)
+        changes = [rb"\"e\": \"%s\"" % name for name in (b"d", first)]
+        forge_header(tmp_path, methodcaller("replace", *changes))
+        with pytest.raises(error, match="more than once|c"):
+            tensors.read(tmp_path / FILE)
 
 
 # Damage
