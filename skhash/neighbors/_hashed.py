@@ -529,6 +529,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         )
 
     def _add(self, X, y, ids, **options):
+        self._check_metric()
         columns = self._columns(self.index_, self._rows_to_encode(X))
         if self._has_vectors:
             columns["vectors"] = read_vectors(X)
@@ -540,6 +541,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if not hasattr(self, "index_"):
             check_is_fitted(self)  # takes as long as a small search
         check_params(self)
+        self._check_metric()
         if what == "nearest":
             reach = self.n_neighbors if reach is None else reach
         if self.rerank is not None:
@@ -559,6 +561,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if by_decoder(self.index_):
             _, rows = seen_by(self.encoder_, self._scaled(X), checks=True)
             return rows, {"exclude_self": exclude_self}
+        if exclude_self:
+            check_consistent_length(X, self.live_)
         # The codes of all fitted vectors are known.
         return None if exclude_self or X is None else self._encode(self._scaled(X)), {}
 
@@ -688,6 +692,15 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 f"HashedNeighbors(metric={own!r}), which sets that of the index too."
             )
 
+    def _check_metric(self):
+        """Raise ``ValueError`` if the index was fitted with another metric."""
+        fitted = getattr(self.index_, "metric", self.metric)
+        if fitted != self.metric:
+            raise ValueError(
+                f"metric={self.metric!r}, but the search was fitted with "
+                f"metric={fitted!r}; set it back, or fit again."
+            )
+
     def _new_encoder(self):
         if not isinstance(self.encoder, Integral):
             return clone(self.encoder)
@@ -779,7 +792,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     def _scaled(self, X):
         """Return rows as the encoder is given them; texts stay."""
-        return unit_rows(X) if self.metric == "cosine" and is_numeric(X) else X
+        if self.metric != "cosine" or not is_numeric(X):
+            return X
+        if hasattr(self, "feature_names_in_"):  # which scaled rows have no more
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return unit_rows(X)
 
     def _rows_to_encode(self, X):
         """Return `_scaled` rows; for a quantizer, a view that scales what is read."""

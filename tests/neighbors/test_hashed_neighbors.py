@@ -298,6 +298,24 @@ def test_decoded_codes_have_no_vectors_to_ask_for(data):
     np.testing.assert_array_equal(own, expected)
 
 
+@each("index", [HammingNeighbors(), AsymmetricNeighbors()])
+def test_rows_that_are_not_those_of_the_fit_are_refused(data, index):
+    named = DataFrame(data.database).add_prefix("pixel")
+    search = HashedNeighbors(ENCODER, metric="cosine", index=index).fit(named)
+    for ask in search.kneighbors, search.partial_fit:
+        with pytest.raises(ValueError, match="names"):
+            ask(named[named.columns[::-1]])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        search.kneighbors(named[1:], exclude_self=True)
+
+
+def test_the_metric_of_decoded_codes_stays(data):
+    search = HashedNeighbors(QUANTIZER).fit(data.database).set_params(metric="cosine")
+    for ask in search.kneighbors, search.partial_fit:
+        with pytest.raises(ValueError, match="='cosine', .*='euclidean'; set it back"):
+            ask(data.query)
+
+
 def test_queries_are_encoded_only_where_their_codes_are_compared(data):
     """An encoder that cannot encode is seen there, and nowhere else."""
     decoded = HashedNeighbors(ENCODER, index=AsymmetricNeighbors()).fit(data.database)

@@ -4,6 +4,7 @@ import pickle
 import re
 import shutil
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 
 import joblib
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from mutants import read, write
 from numpy.testing import assert_array_equal
+from processes import before_each_write
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -157,6 +159,21 @@ def test_an_open_map_outlives_its_file(path):
     assert_same(loaded, expected)
     assert_same(load(path), change(expected))
     assert [file.name for file in path.iterdir()] == [FILE]
+
+
+@of_kinds("codes", "planes", "decoder", "whole numbers")
+def test_codes_that_are_added_meanwhile_damage_no_file(path):
+    """They take the room behind those that are saved, in the same block."""
+    index, names = MAKERS[path.name](), map(str, count())
+
+    def add():
+        index.partial_fit(BITS[:1], index.y_[:1], ids=[next(names)])
+
+    add()  # which makes room
+    expected = pickle.loads(pickle.dumps(index))
+    with before_each_write(add):
+        index.save(path)
+    assert_same(load(path), expected)
 
 
 @of_kinds("codes", "planes", "decoder", "search of vectors")

@@ -18,6 +18,7 @@ Tables or clusters are made when the questions so far would have repaid it, had 
 been there from the beginning, where they need at most half of the free memory.
 """
 
+from os import getpid
 from threading import Lock
 
 import numpy as np
@@ -142,7 +143,8 @@ class Searcher:
             self.algorithms["pruned"].take(clusters)
         # The cost each could have saved so far, had it been made from the beginning.
         self._saved = dict.fromkeys(ALGORITHMS, 0.0)
-        self._histories, self._making = {}, Lock()
+        # A lock for each process: in a forked one, nobody would release the other.
+        self._histories, self._making = {}, {}
 
     @property
     def clusters(self):
@@ -293,11 +295,12 @@ class Searcher:
         """Make an algorithm ready; return False if another thread is doing it."""
         algorithm = self.algorithms[name]
         if not algorithm.is_made:
-            if not self._making.acquire(blocking=False):
+            making = self._making.setdefault(getpid(), Lock())
+            if not making.acquire(blocking=False):
                 return False
             try:
                 if not algorithm.is_made:
                     algorithm.make(question.n_jobs)
             finally:
-                self._making.release()
+                making.release()
         return True

@@ -1,6 +1,7 @@
 """The content of an index: codes, and columns beside them row by row."""
 
 from dataclasses import replace
+from os import getpid
 from threading import Lock
 
 import numpy as np
@@ -30,7 +31,8 @@ class CodesKey:
     """
 
     def __init__(self, clusters=None):
-        self.clusters, self._made, self._making = clusters, {}, Lock()
+        # A lock for each process: in a forked one, nobody would release the other.
+        self.clusters, self._made, self._making = clusters, {}, {}
 
     def get(self, name):
         """Return the cached value of this name, or None."""
@@ -40,7 +42,7 @@ class CodesKey:
         """Return the cached value of this name; `make` it if there is none."""
         made = self._made.get(name)
         if made is None:
-            with self._making:
+            with self._making.setdefault(getpid(), Lock()):
                 made = self._made.get(name)
                 if made is None:
                     made = self._made[name] = make()

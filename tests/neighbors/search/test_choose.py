@@ -1,6 +1,8 @@
 """The rule by which "auto" chooses, and that all algorithms have the same answers."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from threading import Event
 
 import numpy as np
@@ -296,6 +298,40 @@ def test_fit_is_told_how_many_neighbours_will_be_asked_for(asked, monkeypatch):
             index.prepare(wrong)
         with pytest.raises(ValueError, match=f"radius .* got {wrong}"):
             index.prepare(5, radius=wrong)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@each("place", ["store", "searcher"])
+def test_a_forked_process_makes_it_again(monkeypatch, place):
+    """It would wait for ever for a thread that it does not have, or compare always."""
+    index = HammingNeighbors(algorithm="pruned", n_jobs=1).fit(clustered(500, 64))
+    store, forked, begun = index._store, Event(), Event()
+    if place == "searcher":
+        choose.searcher_of(store)
+    name = {"store": "__init__", "searcher": "make"}[place]
+    make, parent = getattr(Clusters, name), os.getpid()
+
+    def slow(self, *args):
+        if os.getpid() == parent:
+            begun.set()
+            assert forked.wait(60)
+        make(self, *args)
+
+    def ask():
+        index.kneighbors(clustered(9, 64))
+        made = choose.searcher_of(store).algorithms["pruned"].is_made
+        os._exit(0 if made else 1)
+
+    monkeypatch.setattr(Clusters, name, slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(index.kneighbors, clustered(9, 64))
+        assert begun.wait(60)
+        process = get_context("fork").Process(target=ask, daemon=True)
+        process.start()
+        process.join(60)
+        forked.set()
+        first.result()
+    assert process.exitcode == 0
 
 
 @pytest.mark.parametrize("kind", [MultiIndex, Clusters])
