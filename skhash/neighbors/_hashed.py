@@ -209,25 +209,27 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             If the encoder or the index rejects its input, if only one of `rerank` and
             `vectors` is given, or if the file of vectors holds other rows than `X`.
         """
-        validate_data(self, X, skip_check_array=True)
         self._check_options()
         kept = self._read_vectors(X)  # before minutes are spent
         if "pairs" in fit_params:
             fit_params["ids"] = ids
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
-        rows = self._rows_to_encode(X)
+        new = copy(self)  # other threads may search meanwhile
+        validate_data(new, X, skip_check_array=True)
+        rows = new._rows_to_encode(X)
         with steps_of("HashedNeighbors", self.verbose) as begin:
             encoder = self._new_encoder()
             begin(f"encoder, {_described(encoder)}")
-            self.encoder_ = encoder.fit(rows, y, **fit_params)
-            index = self._new_index()
-            vars(self).pop("decoder_", None)
-            if by_decoder(index) and quantizer_of(self.encoder_) is None:
+            new.encoder_ = encoder.fit(rows, y, **fit_params)
+            index = new._new_index()
+            vars(new).pop("decoder_", None)
+            if by_decoder(index) and quantizer_of(new.encoder_) is None:
                 begin("decoder of the codes")
-                self.decoder_ = self._fitted_decoder(rows)
+                new.decoder_ = new._fitted_decoder(rows)
             begin("codes of all rows")
-            self.index_ = self._indexed(index, rows, y, ids, kept)
+            new.index_ = new._indexed(index, rows, y, ids, kept)
+        self.__dict__ = vars(new)
         return self
 
     def partial_fit(self, X, y=None, *, ids=None) -> Self:
@@ -541,6 +543,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if not hasattr(self, "index_"):
             check_is_fitted(self)  # takes as long as a small search
         check_params(self)
+        self = copy(self)  # another thread may fit it again meanwhile
         self._check_metric()
         if what == "nearest":
             reach = self.n_neighbors if reach is None else reach

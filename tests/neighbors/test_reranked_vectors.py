@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 
 from skhash.codes import hamming_distances, pack_bits
 from skhash.linear import PCAHash
@@ -236,6 +237,11 @@ class Intruding(Signs):
         return super().transform(X)
 
 
+class Opposite(Intruding):
+    def transform(self, X):
+        return 1 - super().transform(X)
+
+
 def test_a_search_that_is_changed_meanwhile_answers_as_before():
     search = HashedNeighbors(Intruding(), rerank=N, vectors=True)
     names = np.arange(N) + 7
@@ -251,6 +257,20 @@ def test_a_search_that_is_changed_meanwhile_answers_as_before():
         found = search.kneighbors(QUERIES, 40, return_ids=True)
         assert search.encoder_.intrude is None
         np.testing.assert_array_equal(found, expected)
+
+
+def test_a_search_that_is_fitted_again_answers_as_before_until_then():
+    search, found = HashedNeighbors(Intruding()).fit(VECTORS), []
+    expected = search.kneighbors(QUERIES)
+    # While a query is encoded, a fit comes and goes.
+    search.encoder_.intrude = lambda: search.fit(VECTORS[::-1])
+    np.testing.assert_array_equal(search.kneighbors(QUERIES), expected)
+    # While a fit encodes its rows, a query does.
+    expected = search.kneighbors(QUERIES)
+    encoder = Opposite().fit(VECTORS)
+    encoder.intrude = lambda: found.append(search.kneighbors(QUERIES))
+    search.set_params(encoder=FrozenEstimator(encoder)).fit(VECTORS)
+    np.testing.assert_array_equal(found, [expected])
 
 
 def test_own_vectors_are_read_by_chunks(tmp_path, monkeypatch):
