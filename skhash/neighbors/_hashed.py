@@ -776,7 +776,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Return the rows to keep, or the file that has them, or None."""
         if not self.vectors:
             return None
-        if isinstance(self.vectors, bool):
+        if isinstance(self.vectors, bool | np.bool_):
             kept = read_vectors(X)
             return kept if isinstance(X, np.memmap) else np.array(kept)
         kept, n = KeptFile(self.vectors), np.shape(X)[0]

@@ -19,7 +19,7 @@ from sklearn.preprocessing import (
     normalize,
 )
 
-from skhash import AdditiveQuantizer, HashedNeighbors
+from skhash import AdditiveQuantizer, HashedNeighbors, load
 from skhash.datasets import load_digits_retrieval
 from skhash.linear import RandomHyperplaneHash
 from skhash.metrics import (
@@ -160,6 +160,14 @@ def test_parameters_that_do_not_go_together(data, params, message):
     search.rerank = 10
     with pytest.raises(ValueError, match="fit it with vectors=True"):
         search.kneighbors(data.query)
+
+
+def test_parameters_may_be_scalars_of_numpy(data, tmp_path):
+    params = {"rerank": np.int64(20), "vectors": np.True_}
+    search = HashedNeighbors(np.int64(2), **params).fit(data.database)
+    search.save(tmp_path)
+    found = load(tmp_path).kneighbors(data.query)
+    np.testing.assert_array_equal(found, search.kneighbors(data.query))
 
 
 @each("encoder", [2, ENCODER])
