@@ -7,7 +7,7 @@ from sklearn.cluster import DBSCAN
 from sklearn.manifold import Isomap
 from sklearn.neighbors import KNeighborsClassifier
 
-from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, HashedNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HashedNeighbors
 
 K = 10
 # Radii that join some of the rows, and of the digits.
@@ -75,8 +75,3 @@ def test_classes_of_neighbors(metric, make):
     expected = KNeighborsClassifier(metric=metric, **params).fit(X, y)
     found = by_graph.predict_proba(search.transform(queries))
     np.testing.assert_allclose(found, expected.predict_proba(queries), atol=1e-3)
-
-
-def test_an_index_without_codes_has_an_empty_graph():
-    index = HammingNeighbors().fit([[0], [1]]).remove([0, 1]).compact()
-    assert index.radius_neighbors_graph().shape == (0, 0)

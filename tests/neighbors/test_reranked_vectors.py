@@ -225,6 +225,12 @@ def test_the_metric_can_be_changed_where_codes_stay(metric):
     found = search.set_params(metric=same).kneighbors(QUERIES)[1]
     expected = true_neighbors(QUERIES, VECTORS, 5, metric=same)
     np.testing.assert_array_equal(found, expected)
+    decoded = HashedNeighbors(1).fit(VECTORS).set_params(metric="cosine")
+    for ask in decoded.kneighbors, decoded.partial_fit:
+        with pytest.raises(ValueError, match="='euclidean'; set it back"):
+            ask(QUERIES)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        search.set_params(rerank=None).kneighbors(QUERIES, exclude_self=True)
 
 
 class Intruding(Signs):
@@ -235,11 +241,6 @@ class Intruding(Signs):
             intrude, self.intrude = self.intrude, None
             intrude()
         return super().transform(X)
-
-
-class Opposite(Intruding):
-    def transform(self, X):
-        return 1 - super().transform(X)
 
 
 def test_a_search_that_is_changed_meanwhile_answers_as_before():
@@ -259,18 +260,14 @@ def test_a_search_that_is_changed_meanwhile_answers_as_before():
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_search_that_is_fitted_again_answers_as_before_until_then():
-    search, found = HashedNeighbors(Intruding()).fit(VECTORS), []
-    expected = search.kneighbors(QUERIES)
-    # While a query is encoded, a fit comes and goes.
-    search.encoder_.intrude = lambda: search.fit(VECTORS[::-1])
+def test_a_search_that_is_fitted_meanwhile_answers_as_before():
+    search, seen = HashedNeighbors(Intruding()).fit(VECTORS), []
+    expected, old = search.kneighbors(QUERIES), search.encoder_
+    new = FrozenEstimator(Intruding().fit(VECTORS))
+    new.estimator.intrude = lambda: seen.append(search.encoder_)
+    old.intrude = lambda: search.set_params(encoder=new).fit(VECTORS[::-1])
     np.testing.assert_array_equal(search.kneighbors(QUERIES), expected)
-    # While a fit encodes its rows, a query does.
-    expected = search.kneighbors(QUERIES)
-    encoder = Opposite().fit(VECTORS)
-    encoder.intrude = lambda: found.append(search.kneighbors(QUERIES))
-    search.set_params(encoder=FrozenEstimator(encoder)).fit(VECTORS)
-    np.testing.assert_array_equal(found, [expected])
+    assert seen == [old]
 
 
 def test_own_vectors_are_read_by_chunks(tmp_path, monkeypatch):

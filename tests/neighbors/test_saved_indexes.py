@@ -4,7 +4,6 @@ import pickle
 import re
 import shutil
 from functools import partial
-from itertools import count
 from types import SimpleNamespace
 
 import joblib
@@ -164,10 +163,10 @@ def test_an_open_map_outlives_its_file(path):
 @of_kinds("codes", "planes", "decoder", "whole numbers")
 def test_codes_that_are_added_meanwhile_damage_no_file(path):
     """They take the room behind those that are saved, in the same block."""
-    index, names = MAKERS[path.name](), map(str, count())
+    index = MAKERS[path.name]()
 
     def add():
-        index.partial_fit(BITS[:1], index.y_[:1], ids=[next(names)])
+        index.partial_fit(BITS[:1], index.y_[:1], ids=[str(index.n_samples_fit_)])
 
     add()  # which makes room
     expected = pickle.loads(pickle.dumps(index))

@@ -2,13 +2,13 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
 from threading import Event
 
 import numpy as np
 import pytest
 from cases import each
 from numpy.testing import assert_array_equal
+from processes import forked, was_killed
 from searches import assert_same, brute_nearest, clustered, words_of
 
 from skhash.neighbors import HammingNeighbors
@@ -17,6 +17,7 @@ from skhash.neighbors.search.base import Question
 from skhash.neighbors.search.choose import ALGORITHMS, Searcher
 from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.pruned import Clusters
+from skhash.neighbors.store.store import CodesKey
 
 N, N_QUERIES = 900, 60
 
@@ -301,37 +302,11 @@ def test_fit_is_told_how_many_neighbours_will_be_asked_for(asked, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@each("place", ["store", "searcher"])
-def test_a_forked_process_makes_it_again(monkeypatch, place):
-    """It would wait for ever for a thread that it does not have, or compare always."""
-    index = HammingNeighbors(algorithm="pruned", n_jobs=1).fit(clustered(500, 64))
-    store, forked, begun = index._store, Event(), Event()
-    if place == "searcher":
-        choose.searcher_of(store)
-    name = {"store": "__init__", "searcher": "make"}[place]
-    make, parent = getattr(Clusters, name), os.getpid()
-
-    def slow(self, *args):
-        if os.getpid() == parent:
-            begun.set()
-            assert forked.wait(60)
-        make(self, *args)
-
-    def ask():
-        index.kneighbors(clustered(9, 64))
-        made = choose.searcher_of(store).algorithms["pruned"].is_made
-        os._exit(0 if made else 1)
-
-    monkeypatch.setattr(Clusters, name, slow)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(index.kneighbors, clustered(9, 64))
-        assert begun.wait(60)
-        process = get_context("fork").Process(target=ask, daemon=True)
-        process.start()
-        process.join(60)
-        forked.set()
-        first.result()
-    assert process.exitcode == 0
+@each("maker", [CodesKey(), Searcher(words_of(clustered(1, 64)), 64)])
+def test_a_forked_process_waits_for_no_thread_of_another(maker):
+    with maker.making.lock:
+        child = forked(lambda: os._exit(not maker.making.lock.acquire(False)))
+    assert not was_killed(child)
 
 
 @pytest.mark.parametrize("kind", [MultiIndex, Clusters])
