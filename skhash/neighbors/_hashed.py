@@ -466,7 +466,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         ``save``.
         """
         check_is_fitted(self)
-        save_estimator(self, path)
+        save_estimator(copy(self), path)  # whole, as a search sees it
 
     @classmethod
     def load(cls, path, *, mmap=False, verify=True) -> Self:
