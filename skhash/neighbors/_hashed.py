@@ -76,8 +76,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Number of neighbours that `kneighbors` and `transform` return by default.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         How vectors are compared. With "cosine", vectors and queries are scaled to unit
-        length before they are encoded. Hamming distances between codes do not depend
-        on `metric`.
+        length before they are encoded. If all vectors given to `fit` have unit length,
+        decoded codes, and queries that are compared with them, are scaled to it with
+        every metric: then add vectors of unit length only. Hamming distances between
+        codes do not depend on `metric`.
     rerank : int, default=None
         Number of candidates to re-rank by their original vectors, for each query. It
         requires `vectors`. With None, the codes alone decide.
