@@ -388,13 +388,14 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         return self
 
     def _add(self, X, y, ids, *, errors=None, **options):
+        decoder = self._fitted_store().decoder
         if self.has_errors_ != (errors is not None):
             has = "errors" if self.has_errors_ else "no errors"
             raise ValueError(
                 f"The codes in the index have {has}; give errors to fit and to every "
                 "partial_fit, or to none of them."
             )
-        added = self._read_errors(X, errors, self._fitted_store().decoder)
+        added = self._read_errors(X, errors, decoder)
         return super()._add(X, y, ids, added=added, **options)
 
     def _scorer(self, store):

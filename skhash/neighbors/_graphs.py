@@ -117,11 +117,12 @@ def as_graph(distances, positions, n_samples, mode):
     """
     if mode not in ("connectivity", "distance"):
         raise ValueError(f"mode must be 'connectivity' or 'distance', got {mode!r}.")
-    starts = np.concatenate([[0], np.cumsum([len(row) for row in positions])])
-    weights = np.concatenate(distances).astype(np.float64)
+    starts = np.cumsum([0, *map(len, positions)])
+    nothing = np.empty(0, dtype=np.int64)  # where there are no queries either
+    weights = np.concatenate([nothing, *distances]).astype(np.float64)
     if mode == "connectivity":
         weights[:] = 1
-    graph = weights, np.concatenate(positions), starts
+    graph = weights, np.concatenate([nothing, *positions]), starts
     as_arrays = get_config().get("sparse_interface") == "sparray"
     kind = sparse.csr_array if as_arrays else sparse.csr_matrix
     return kind(graph, shape=(len(positions), n_samples))

@@ -75,8 +75,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         Number of neighbours that `kneighbors` and `transform` return by default.
     metric : {"euclidean", "inner_product", "cosine"}, default="euclidean"
         How vectors are compared. With "cosine", vectors and queries are scaled to unit
-        length before they are encoded. Hamming distances between codes do not depend
-        on `metric`.
+        length before they are encoded. If all vectors given to `fit` have unit length,
+        decoded codes, and queries that are compared with them, are scaled to it with
+        every metric: then add vectors of unit length only. Hamming distances between
+        codes do not depend on `metric`.
     rerank : int, default=None
         Number of candidates to re-rank by their original vectors, for each query. It
         requires `vectors`. With None, the codes alone decide.
@@ -208,25 +210,27 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             If the encoder or the index rejects its input, if only one of `rerank` and
             `vectors` is given, or if the file of vectors holds other rows than `X`.
         """
-        validate_data(self, X, skip_check_array=True)
         self._check_options()
         kept = self._read_vectors(X)  # before minutes are spent
         if "pairs" in fit_params:
             fit_params["ids"] = ids
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
-        rows = self._rows_to_encode(X)
+        new = copy(self)  # other threads may search meanwhile
+        validate_data(new, X, skip_check_array=True)
+        rows = new._rows_to_encode(X)
         with steps_of("HashedNeighbors", self.verbose) as begin:
             encoder = self._new_encoder()
             begin(f"encoder, {_described(encoder)}")
-            self.encoder_ = encoder.fit(rows, y, **fit_params)
-            index = self._new_index()
-            vars(self).pop("decoder_", None)
-            if by_decoder(index) and quantizer_of(self.encoder_) is None:
+            new.encoder_ = encoder.fit(rows, y, **fit_params)
+            index = new._new_index()
+            vars(new).pop("decoder_", None)
+            if by_decoder(index) and quantizer_of(new.encoder_) is None:
                 begin("decoder of the codes")
-                self.decoder_ = self._fitted_decoder(rows)
+                new.decoder_ = new._fitted_decoder(rows)
             begin("codes of all rows")
-            self.index_ = self._indexed(index, rows, y, ids, kept)
+            new.index_ = new._indexed(index, rows, y, ids, kept)
+        self.__dict__ = vars(new)
         return self
 
     def partial_fit(self, X, y=None, *, ids=None) -> Self:
@@ -467,7 +471,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         ``save``.
         """
         check_is_fitted(self)
-        save_estimator(self, path)
+        save_estimator(copy(self), path)  # whole, as a search sees it
 
     def get_metadata_routing(self) -> Any:
         """Return the metadata that `fit` requests for itself and for the encoder.
@@ -485,6 +489,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         )
 
     def _add(self, X, y, ids, **options):
+        self._check_metric()
         columns = self._columns(self.index_, self._rows_to_encode(X))
         if self._has_vectors:
             columns["vectors"] = read_vectors(X)
@@ -496,6 +501,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if not hasattr(self, "index_"):
             check_is_fitted(self)  # takes as long as a small search
         check_params(self)
+        self = copy(self)  # another thread may fit it again meanwhile
+        self._check_metric()
         if what == "nearest":
             reach = self.n_neighbors if reach is None else reach
         if self.rerank is not None:
@@ -515,6 +522,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if by_decoder(self.index_):
             _, rows = seen_by(self.encoder_, self._scaled(X), checks=True)
             return rows, {"exclude_self": exclude_self}
+        if exclude_self:
+            check_consistent_length(X, self.live_)
         # The codes of all fitted vectors are known.
         return None if exclude_self or X is None else self._encode(self._scaled(X)), {}
 
@@ -651,6 +660,15 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                     "index too."
                 )
 
+    def _check_metric(self):
+        """Raise ``ValueError`` if the index was fitted with another metric."""
+        fitted = getattr(self.index_, "metric", self.metric)
+        if fitted != self.metric:
+            raise ValueError(
+                f"metric={self.metric!r}, but the search was fitted with "
+                f"metric={fitted!r}; set it back, or fit again."
+            )
+
     def _new_encoder(self):
         if not isinstance(self.encoder, Integral):
             return clone(self.encoder)
@@ -723,7 +741,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Return the rows to keep, or the file that has them, or None."""
         if not self.vectors:
             return None
-        if isinstance(self.vectors, bool):
+        if isinstance(self.vectors, bool | np.bool_):
             kept = read_vectors(X)
             return kept if isinstance(X, np.memmap) else np.array(kept)
         kept, n = KeptFile(self.vectors), np.shape(X)[0]
@@ -742,7 +760,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     def _scaled(self, X):
         """Return rows as the encoder is given them; texts stay."""
-        return unit_rows(X) if self.metric == "cosine" and is_numeric(X) else X
+        if self.metric != "cosine" or not is_numeric(X):
+            return X
+        if hasattr(self, "feature_names_in_"):  # which scaled rows have no more
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return unit_rows(X)
 
     def _rows_to_encode(self, X):
         """Return `_scaled` rows; for a quantizer, a view that scales what is read."""

@@ -51,6 +51,7 @@ class Attribute(Declared):
     high: float = LARGEST
 
     def check(self, value, sizes):
+        value = value.item() if isinstance(value, np.generic) else value
         if self.shape:
             self._check_shape(value, sizes)
         elif type(value) not in ((int, float) if self.types == REAL else (int,)):

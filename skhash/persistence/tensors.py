@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from skhash.utils.chunks import row_chunks
+
 MAX_HEADER_BYTES = 2**20
 # Arrays begin at multiples of a cache line, in the file and so in a map of it.
 ALIGNMENT = 64
@@ -56,9 +58,13 @@ def write(file, manifest, arrays) -> None:
     sums = dict.fromkeys(order, UNKNOWN)
     file.write(_header(manifest, plain, sums))
     for name, array in plain.items():
-        content = array.reshape(-1).view(np.uint8)
-        sums[name] = hashlib.sha256(content).hexdigest()
-        file.write(content)
+        content, checksum = array.reshape(-1).view(np.uint8), hashlib.sha256()
+        for rows in row_chunks(len(content), 1):
+            # Another thread may fill the room behind the codes meanwhile.
+            part = content[rows].tobytes()
+            checksum.update(part)
+            file.write(part)
+        sums[name] = checksum.hexdigest()
     file.seek(0)
     file.write(_header(manifest, plain, sums))
 

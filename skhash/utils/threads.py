@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from threading import Lock
 
 import joblib
 from joblib.parallel import get_active_backend
@@ -113,6 +114,18 @@ def map_chunks(function: Callable, n_rows: int, size: int, threads: int) -> list
 @lru_cache(maxsize=1)
 def _pool():
     return ThreadPoolExecutor(max(32, joblib.cpu_count()), thread_name_prefix="skhash")
+
+
+class ProcessLock:
+    """A lock for each process: a forked one does not wait for a thread of another."""
+
+    def __init__(self):
+        self._locks = {}
+
+    @property
+    def lock(self) -> Lock:
+        """The lock of this process."""
+        return self._locks.setdefault(os.getpid(), Lock())
 
 
 def _take_locks():

@@ -300,7 +300,8 @@ def test_decoded_codes_have_no_vectors_to_ask_for(data):
     np.testing.assert_array_equal(own, expected)
 
 
-def test_queries_are_encoded_only_where_their_codes_are_compared(data):
+@each("metric", METRICS)
+def test_queries_are_encoded_only_where_their_codes_are_compared(data, metric):
     """An encoder that cannot encode is seen there, and nowhere else."""
     decoded = HashedNeighbors(ENCODER, index=AsymmetricNeighbors()).fit(data.database)
     ranked = by_vectors(20).fit(data.database)
@@ -309,7 +310,7 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data):
         del search.encoder_.components_
     np.testing.assert_array_equal(decoded.kneighbors(data.query), expected)
     named = DataFrame(data.database).add_prefix("pixel")
-    decoded.fit(named)
+    decoded.set_params(metric=metric).fit(named)
     for X, message in (
         (named.iloc[:, 1:], "names"),
         (named[named.columns[::-1]], "names"),
@@ -320,6 +321,8 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data):
             decoded.kneighbors(X)
     with pytest.raises(NotFittedError):
         ranked.kneighbors(data.query)
+    with pytest.raises(NotFittedError):
+        AsymmetricNeighbors().replace(data.query > 0, ids=range(30))
 
 
 @each("index", [None, HammingNeighbors(), AsymmetricNeighbors(4)])
@@ -352,7 +355,7 @@ def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):
 
 def test_a_copy_of_the_vectors_is_kept(data):
     X = data.database.copy()
-    search = by_vectors(20).fit(X)
+    search = HashedNeighbors(ENCODER, rerank=20, vectors=np.True_).fit(X)
     expected = search.kneighbors(data.query)
     X[:] = 0
     np.testing.assert_array_equal(search.kneighbors(data.query), expected)

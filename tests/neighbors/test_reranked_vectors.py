@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 
 import skhash
 from skhash.codes import hamming_distances, pack_bits
@@ -225,6 +226,12 @@ def test_the_metric_can_be_changed_where_codes_stay(metric):
     found = search.set_params(metric=same).kneighbors(QUERIES)[1]
     expected = true_neighbors(QUERIES, VECTORS, 5, metric=same)
     np.testing.assert_array_equal(found, expected)
+    decoded = HashedNeighbors(1).fit(VECTORS).set_params(metric="cosine")
+    for ask in decoded.kneighbors, decoded.partial_fit:
+        with pytest.raises(ValueError, match="='euclidean'; set it back"):
+            ask(QUERIES)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        search.set_params(rerank=None).kneighbors(QUERIES, exclude_self=True)
 
 
 class Intruding(Signs):
@@ -252,6 +259,16 @@ def test_a_search_that_is_changed_meanwhile_answers_as_before():
         found = search.kneighbors(QUERIES, 40, return_ids=True)
         assert search.encoder_.intrude is None
         np.testing.assert_array_equal(found, expected)
+
+
+def test_a_search_that_is_fitted_meanwhile_answers_as_before():
+    search, seen = HashedNeighbors(Intruding()).fit(VECTORS), []
+    expected, old = search.kneighbors(QUERIES), search.encoder_
+    new = FrozenEstimator(Intruding().fit(VECTORS))
+    new.estimator.intrude = lambda: seen.append(search.encoder_)
+    old.intrude = lambda: search.set_params(encoder=new).fit(VECTORS[::-1])
+    np.testing.assert_array_equal(search.kneighbors(QUERIES), expected)
+    assert seen == [old]
 
 
 def test_own_vectors_are_read_by_chunks(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from mutants import read, write
 from numpy.testing import assert_array_equal
+from processes import before_each_write
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -158,6 +159,21 @@ def test_an_open_map_outlives_its_file(path):
     assert_same(loaded, expected)
     assert_same(load(path), change(expected))
     assert [file.name for file in path.iterdir()] == [FILE]
+
+
+@of_kinds("codes", "planes", "decoder", "whole numbers")
+def test_codes_that_are_added_meanwhile_damage_no_file(path):
+    """They take the room behind those that are saved, in the same block."""
+    index = MAKERS[path.name]()
+
+    def add():
+        index.partial_fit(BITS[:1], index.y_[:1], ids=[str(index.n_samples_fit_)])
+
+    add()  # which makes room
+    expected = pickle.loads(pickle.dumps(index))
+    with before_each_write(add):
+        index.save(path)
+    assert_same(load(path), expected)
 
 
 @of_kinds("codes", "planes", "decoder", "search of vectors")

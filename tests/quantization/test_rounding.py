@@ -74,7 +74,7 @@ def test_only_whole_numbers_are_kept(digits, bits, tmp_path, monkeypatch):
     """In pickles and files, and in the memory of an index."""
     of_blocks = lambda *_: (bits, 1)  # noqa: E731
     monkeypatch.setattr("skhash.quantization._quantizer.choose_blocks", of_blocks)
-    quantizer = AdditiveQuantizer(2, **QUICK).fit(digits)
+    quantizer = AdditiveQuantizer(np.int64(2), **QUICK).fit(digits)
     size = quantizer.entries_.size
     assert quantizer.entries_.nbytes == size == quantizer.codebook_.nbytes / 4
     expected = quantizer.scales_[:, None, None] * quantizer.entries_.astype("f4")

@@ -18,8 +18,6 @@ Tables or clusters are made when the questions so far would have repaid it, had 
 been there from the beginning, where they need at most half of the free memory.
 """
 
-from threading import Lock
-
 import numpy as np
 
 from skhash.codes import packed_to_words
@@ -30,6 +28,7 @@ from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.pruned import FEW_QUERIES, Clusters, share_left
 from skhash.utils.llvm import has_features
 from skhash.utils.memory import free_memory
+from skhash.utils.threads import ProcessLock
 
 ALGORITHMS = {"brute": Brute, "pruned": Clusters, "multi_index": MultiIndex}
 # Fewer codes are searched by brute force, and fewer without clusters. For more
@@ -142,7 +141,7 @@ class Searcher:
             self.algorithms["pruned"].take(clusters)
         # The cost each could have saved so far, had it been made from the beginning.
         self._saved = dict.fromkeys(ALGORITHMS, 0.0)
-        self._histories, self._making = {}, Lock()
+        self._histories, self.making = {}, ProcessLock()
 
     @property
     def clusters(self):
@@ -293,11 +292,12 @@ class Searcher:
         """Make an algorithm ready; return False if another thread is doing it."""
         algorithm = self.algorithms[name]
         if not algorithm.is_made:
-            if not self._making.acquire(blocking=False):
+            lock = self.making.lock
+            if not lock.acquire(blocking=False):
                 return False
             try:
                 if not algorithm.is_made:
                     algorithm.make(question.n_jobs)
             finally:
-                self._making.release()
+                lock.release()
         return True

@@ -33,8 +33,8 @@ def merge_neighbors(results, n_neighbors=None) -> Any:
     Raises
     ------
     ValueError
-        If there are no parts, if they have different numbers of queries, or if fewer
-        than `n_neighbors` were found in total.
+        If there are no parts, if they have different numbers of queries or positions of
+        different kinds, or if fewer than `n_neighbors` were found in total.
 
     Examples
     --------
@@ -58,8 +58,15 @@ def merge_neighbors(results, n_neighbors=None) -> Any:
             "Each part has distances and positions of shape (n_queries, n_found), with "
             f"the same number of queries; got shapes {shapes}."
         )
+    # Where nothing was found, the type means nothing.
+    found = [part for part in parts if part[1].shape[1]] or parts[:1]
+    kinds = {positions.dtype.kind for _, positions in found}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"Positions must be of one kind, got dtypes {[p.dtype for _, p in found]}."
+        )
     distances, positions = (
-        np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)
+        np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True)
     )
     if n_neighbors is None:
         n_neighbors = max(shape[1] for shape in shapes)

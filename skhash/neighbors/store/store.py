@@ -1,7 +1,6 @@
 """The content of an index: codes, and columns beside them row by row."""
 
 from dataclasses import replace
-from threading import Lock
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
 from skhash.neighbors.store.rows import with_rows
 from skhash.numerics._levels import has_same_bytes, keys_to_levels
+from skhash.utils.threads import ProcessLock
 
 
 class CodesKey:
@@ -30,7 +30,7 @@ class CodesKey:
     """
 
     def __init__(self, clusters=None):
-        self.clusters, self._made, self._making = clusters, {}, Lock()
+        self.clusters, self._made, self.making = clusters, {}, ProcessLock()
 
     def get(self, name):
         """Return the cached value of this name, or None."""
@@ -40,7 +40,7 @@ class CodesKey:
         """Return the cached value of this name; `make` it if there is none."""
         made = self._made.get(name)
         if made is None:
-            with self._making:
+            with self.making.lock:
                 made = self._made.get(name)
                 if made is None:
                     made = self._made[name] = make()

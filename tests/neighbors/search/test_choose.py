@@ -1,5 +1,6 @@
 """The rule by which "auto" chooses, and that all algorithms have the same answers."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from cases import each
 from numpy.testing import assert_array_equal
+from processes import forked, was_killed
 from searches import assert_same, brute_nearest, clustered, words_of
 
 from skhash.neighbors import HammingNeighbors
@@ -15,6 +17,7 @@ from skhash.neighbors.search.base import Question
 from skhash.neighbors.search.choose import ALGORITHMS, Searcher
 from skhash.neighbors.search.multi_index import MultiIndex
 from skhash.neighbors.search.pruned import Clusters
+from skhash.neighbors.store.store import CodesKey
 
 N, N_QUERIES = 900, 60
 
@@ -296,6 +299,14 @@ def test_fit_is_told_how_many_neighbours_will_be_asked_for(asked, monkeypatch):
             index.prepare(wrong)
         with pytest.raises(ValueError, match=f"radius .* got {wrong}"):
             index.prepare(5, radius=wrong)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@each("maker", [CodesKey(), Searcher(words_of(clustered(1, 64)), 64)])
+def test_a_forked_process_waits_for_no_thread_of_another(maker):
+    with maker.making.lock:
+        child = forked(lambda: os._exit(not maker.making.lock.acquire(False)))
+    assert not was_killed(child)
 
 
 @pytest.mark.parametrize("kind", [MultiIndex, Clusters])

@@ -36,6 +36,7 @@ def test_default_is_the_widest_part():
     a = np.array([[1, 5]]), np.array([[3, 4]])
     b = np.array([[2]]), np.array([[9]])
     assert_array_equal(merge_neighbors([a, b])[1], [[3, 9]])
+    assert merge_neighbors([(np.empty((1, 0)),) * 2, a])[1].dtype == int
     ids = np.array([["c", "a"]])
     assert_array_equal(merge_neighbors([(np.array([[1, 1]]), ids)])[1], [["a", "c"]])
 
@@ -48,17 +49,14 @@ def test_errors():
         (np.zeros((1, 3)), np.zeros((1, 3), int)),
         (np.zeros((2, 3)), np.zeros((2, 2), int)),
         (np.zeros(2), np.zeros(2, int)),
+        (np.zeros((2, 3)),) * 3,
     ):
         with pytest.raises(ValueError, match="same number of queries"):
             merge_neighbors([good, other])
+    with pytest.raises(ValueError, match="one kind, got .*int64.*uint64"):
+        merge_neighbors([good, (good[0], good[1].astype(np.uint64))])
     codes = np.eye(8, dtype=int)
     index = HammingNeighbors(2).fit(codes)
     distances, positions = merge_neighbors([index.kneighbors(codes)] * 2, 4)
     assert_array_equal(distances[:, :2], 0)
     assert_array_equal(positions[:, 0], range(8))
-
-
-def test_parts_of_three_arrays():
-    part = np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, 1))
-    with pytest.raises(ValueError, match="Each part has distances and positions"):
-        merge_neighbors([part])

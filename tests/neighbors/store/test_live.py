@@ -30,6 +30,8 @@ def test_fitted_codes_ask_for_their_neighbors_where_none_was_removed(codes):
     np.testing.assert_array_equal(
         index.compact().kneighbors(), HammingNeighbors(1).fit(rest).kneighbors()
     )
+    index.remove(range(len(rest))).compact()
+    assert index.radius_neighbors_graph().shape == (0, 0)
 
 
 def test_removed_codes_do_not_count_for_scorers(codes):
