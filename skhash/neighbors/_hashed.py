@@ -523,7 +523,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             _, rows = seen_by(self.encoder_, self._scaled(X), checks=True)
             return rows, {"exclude_self": exclude_self}
         if exclude_self:
-            check_consistent_length(X, self.live_)
+            self.index_._store.check_all_live(X)
         # The codes of all fitted vectors are known.
         return None if exclude_self or X is None else self._encode(self._scaled(X)), {}
 
@@ -721,13 +721,27 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         decoder, errors = read_decoder(self._decoder, index.metric), None
         _, seen = seen_by(self.encoder_, rows)
         if decoder.by_angle:
-            zeros = [are_zero(chunk) for _, chunk in dense_chunks(seen)]
+            zeros = [self._are_zero(chunk, decoder) for _, chunk in dense_chunks(seen)]
             errors = np.where(np.concatenate(zeros), np.inf, 0.0)
         elif decoder.has_numbers:
             given = np.unpackbits(codes, axis=1, count=decoder.n_bits)
             given = codes if quantizer_of(self.encoder_) is not None else given
             errors = self._decoder.reconstruction_error(seen, given)
         return {"X": codes, "errors": errors}
+
+    def _are_zero(self, rows, decoder):
+        """Return which rows are zero; others must have unit length if the fit's had."""
+        from skhash.quantization._base import have_unit_length
+
+        zeros = are_zero(rows)
+        is_bound = decoder.normalized and quantizer_of(self.encoder_) is not None
+        if is_bound and not zeros.all() and not have_unit_length(rows):
+            raise ValueError(
+                "The quantizer was fitted to vectors of unit length, so the search "
+                "compares directions, but these vectors have other lengths; scale them "
+                "to unit length, or fit again with metric='cosine'."
+            )
+        return zeros
 
     def _over(self, X):
         """Return this search over other rows, for scorers."""

@@ -339,6 +339,18 @@ def test_its_own_number_of_neighbors_comes_first(data, index):
         other.set_params(index=NearestNeighbors()).fit(data.database)
 
 
+@each("metric", ["euclidean", "inner_product"])
+def test_directions_are_not_mixed_with_lengths(data, metric):
+    rows = normalize(data.database)
+    rows[3] = 0
+    search = HashedNeighbors(2, metric=metric).fit(rows)
+    search.partial_fit(rows[:9]).partial_fit(rows[3:4])
+    before = search.kneighbors(rows)
+    with pytest.raises(ValueError, match="to unit length, or fit again with metric="):
+        search.partial_fit(7 * rows[:9])
+    np.testing.assert_array_equal(search.kneighbors(rows), before)
+
+
 def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):
     quantizer = clone(QUANTIZER).fit(data.train)
     expected = HashedNeighbors(QUANTIZER).fit(data.train).kneighbors(data.query)
