@@ -363,11 +363,18 @@ def split_rows(splitter, X) -> Split | None:
     """Return the split of these rows, or None without a splitter."""
     if splitter is None:
         return None
-    parts = splitter(FedRows(Rows(X)), None)
-    return Split(*(None if part is None else unwrap(part)[1].numpy() for part in parts))
+    data = FedRows(Rows(X))
+    parts = [unwrap(part) for part in splitter(data, None) if part is not None]
+    if any(found is not data for found, _ in parts):
+        raise ValueError(
+            "The splitter of validation_fraction returned other rows than those of X, "
+            "but rows to validate on are held out of X; return subsets of the dataset "
+            "that the splitter is given."
+        )
+    return Split(*(rows.numpy() for _, rows in parts))
 
 
-def resume(net: HashNet, run, params, free=()) -> HashNet:
+def resume(net: HashNet, run, params, batch_size, free=()) -> HashNet:
     """Return a copy of a net to resume, with the current step and batch sizes.
 
     Parameters
@@ -377,6 +384,7 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
         That of the rows to train on.
     params : dict
         The parameters of its estimator now.
+    batch_size : int
     free : sequence of str
         Names of parameters that the net does not depend on.
 
@@ -399,9 +407,7 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
     net.verbose, net.n_epochs = int(params["verbose"]), None  # a stream has no end
     for group in net.optimizer_.param_groups:
         group["lr"] *= params["lr"] / net.lr  # which a schedule may have changed
-    net.lr = params["lr"]
-    if params["batch_size"] != "auto":
-        net.batch_size = params["batch_size"]
+    net.lr, net.batch_size = params["lr"], batch_size
     return net
 
 

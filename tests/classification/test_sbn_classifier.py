@@ -1,5 +1,6 @@
 import itertools
 import pickle
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -514,6 +515,14 @@ def test_what_does_not_fit_is_named(params, message, digits):
     X, y = images({}, digits)
     with pytest.raises(ValueError, match=message):
         small(**params).fit(X, y)
+
+
+@each("optimizer", ["SGD", torch.optim.SGD, partial(torch.optim.SGD, momentum=0.0)])
+def test_an_optimizer_that_weights_need_has_many_names(optimizer):
+    X, y = blobs()
+    model = small(weights="bayesbinn", optimizer="sgd").fit(X, y)
+    other = small(weights="bayesbinn", optimizer=optimizer).fit(X, y)
+    np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
 
 
 def test_wrong_targets_are_named():

@@ -71,6 +71,14 @@ def test_wide_layers_have_a_sampled_reference(monkeypatch):
     )
 
 
+def test_the_reference_is_a_mean_over_random_weights_too():
+    model = fitted(weights="mirror", batch_norm=True)
+    report = report_of(model, ["exact_network"], n_trials=200)
+    assert report.settings["reference"] == "ARM, 1000 samples"
+    (row, *_) = report.rows
+    assert row.bias < 2 * row.bias_floor and row.spread > 0.1
+
+
 def test_instances_and_parameters_of_training_do_not_matter(tmp_path):
     names = {"one": LayerwiseNetwork(DeterministicST()), "two": "det_st"}
     model = fitted()
