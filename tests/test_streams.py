@@ -151,6 +151,7 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
         stream.partial_fit(X, *([Y] if isinstance(stream, SBNClassifier) else []))
         seeds.append(stream.net_.module_.generator.initial_seed())
         assert stream.net_.run.n_before == i + 1
+    assert [record["epoch"] for record in stream.history_] == [1, 2, 3, 4]
     assert len(set(seeds)) == 3
 
 

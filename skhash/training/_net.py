@@ -337,7 +337,7 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
-        {"epoch": record["epoch"]}
+        {"epoch": run.n_before + record["epoch"]}
         | {name: float(record[name]) for name in MEASURED if name in record}
         for record in net.history[first:]
     ]

@@ -361,7 +361,10 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def _build(self, X, targets, run):
         X = run.trained(X)
         unit = mean_and_scale(X) if self.decoder == "gaussian" else (None, 1.0)
-        return self._module_of(X.shape[1], self.n_bits, run.generator, *unit)
+        module = self._module_of(X.shape[1], self.n_bits, run.generator, *unit)
+        if run.phases is None:  # a stream has the last phase alone, loaded or not
+            module.start_phase(len(self._phases(0)) - 1)
+        return module
 
     def _module(self, run):
         n_features, n_bits = self.n_features_in_, self._n_features_out

@@ -112,9 +112,9 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         Square root of the mean variance of the columns; training divides the data by
         it.
     quantization_error_ : float
-        Mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
+        Mean of ``(|tanh(logit)| - 1)^2`` on all rows of `fit`.
     intra_distance_, inter_distance_ : float
-        Mean Hamming distance of training rows that share a label, and of those that do
+        Mean Hamming distance of rows of `fit` that share a label, and of those that do
         not.
     separability_ : float
         ``inter_distance_ - intra_distance_``.
@@ -407,9 +407,9 @@ class DualHashEncoder(SupervisedHash):
         Share of the entries of v that were not 0 after an update, over all updates.
         None for solvers without v.
     quantization_error_ : float
-        Mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
+        Mean of ``(|tanh(logit)| - 1)^2`` on all rows of `fit`.
     intra_distance_, inter_distance_ : float
-        Mean Hamming distance of training rows that share a label, and of those that do
+        Mean Hamming distance of rows of `fit` that share a label, and of those that do
         not.
     separability_ : float
         ``inter_distance_ - intra_distance_``.
