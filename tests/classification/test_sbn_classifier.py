@@ -124,9 +124,9 @@ def test_the_ensemble_tends_to_the_enumerated_mean(batch_norm):
 def own_network(n_features, n_classes):
     layers = [
         BinaryLinear(n_features, 9, noise="uniform", batch_norm=True),
-        BinaryLinear(9, 7, weights="mirror", batch_norm=True),
+        BinaryLinear(np.int64(9), np.int64(7), weights="mirror", batch_norm=True),
     ]
-    return StochasticBinaryNetwork(layers, RealLinear(7, n_classes))
+    return StochasticBinaryNetwork(layers, RealLinear(np.int64(7), n_classes))
 
 
 def mirrored(images, generator):
@@ -143,8 +143,8 @@ def pooled(*channels):
 def strided(*channels):
     """Convolutions without pooling, every second one with stride 2."""
     return [
-        {"n_channels": n, "kernel_size": 3, "stride": 1 + i % 2}
-        for i, n in enumerate(channels)
+        dict(zip(("n_channels", "kernel_size", "stride"), sizes, strict=True))
+        for sizes in np.array([[n, 3, 1 + i % 2] for i, n in enumerate(channels)])
     ]
 
 
@@ -501,6 +501,7 @@ def test_failed_partial_fit_leaves_the_old_state():
             r"with 64 values in all, .* got \(1, 3, 3\)",
         ),
         (OF_DIGITS | {"architecture": pooled(2, 2, 2, 2)}, "leaves nothing"),
+        (OF_DIGITS | {"architecture": pooled(2, 0)}, "n_channels=0"),
         ({"architecture": "resnet"}, "'architecture' parameter.*'resnet'"),
         ({"architecture": lambda n, k: own_network(n + 1, k)}, "65 inputs to 10"),
         ({"hidden_layer_sizes": ()}, "empty"),
