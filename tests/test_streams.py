@@ -79,7 +79,7 @@ def test_step_and_batch_sizes_may_change(estimator, is_pickled):
         stream = pickle.loads(pickle.dumps(stream))
     expected = goes_on(stream)
     np.testing.assert_array_equal(goes_on(stream.set_params(lr=stream.lr)), expected)
-    for params in ({"lr": 1e-12}, {"lr": 0.2}, {"batch_size": 16}):
+    for params in ({"lr": 1e-12}, {"lr": 0.2}, {"batch_size": np.int64(16)}):
         before = stream.get_params()
         assert (goes_on(stream.set_params(**params)) != expected).any(), params
         stream.set_params(**before)

@@ -156,7 +156,7 @@ class TrainedMixin:
     def _resolve_batch_size(self, n_samples: int) -> int:
         """Return the number of rows in a batch."""
         if self.batch_size != "auto":
-            return self.batch_size
+            return int(self.batch_size)  # torch does not split by NumPy's integers
         smallest, largest = self._auto_batch_sizes
         return int(np.clip(n_samples // self._auto_steps, smallest, largest))
 
