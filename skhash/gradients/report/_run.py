@@ -91,9 +91,9 @@ def gradient_report(
         Number of times that each estimator draws its gradient for each batch.
     reference_samples : int, default=1000
         Number of samples of `ARM` whose mean is the reference, if a layer has more than
-        12 units, or if not only units are random, but weights too, or the logits of a
-        correlated posterior. Otherwise the reference is exact, by enumerating all
-        states.
+        12 units, if a classifier has ``n_draws`` above 1, or if not only units are
+        random, but weights too, or the logits of a correlated posterior. Otherwise the
+        reference is exact, by enumerating all states.
     batch_size : int or None, default=None
         Number of rows per batch; each batch has a separate gradient and reference. None
         puts all rows in one batch, as is always done for a function.
@@ -213,7 +213,8 @@ def _make_reference(problem, n_samples, random):
     few = 0 < max(problem.widths, default=0) <= MAX_EXACT_BITS
     exact = ExactNetwork() if problem.is_network else Exact()
     is_one_layer = problem.is_network or len(problem.widths) == 1
-    if few and is_one_layer and _draws_units_alone(problem, exact):
+    is_one_draw = getattr(problem.module, "n_samples", 1) == 1
+    if few and is_one_layer and is_one_draw and _draws_units_alone(problem, exact):
         seeds, name = np.zeros((1, problem.n_batches), dtype=int), repr(exact)
         return Reference(problem, exact, seeds, name)
     per_call = min(n_samples, REFERENCE_CHUNK)
