@@ -413,6 +413,12 @@ def test_function_wise_gradients_are_refused(digits):
         gradient_report(encoder, digits[0], ["st"])
 
 
+def test_a_sample_that_is_all_held_out_is_refused(digits):
+    encoder = small(max_train_samples=2, validation_fraction=0.99)
+    with pytest.raises(ValueError, match="max_train_samples=2 left 0"):
+        encoder.fit(digits[0])
+
+
 def test_lengths_below_one_are_refused(digits):
     with pytest.raises(ValueError, match=r"nested=\(0, 8\)"):
         small(nested=(0, 8)).fit(digits[0])
