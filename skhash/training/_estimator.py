@@ -103,9 +103,8 @@ class TrainedMixin:
         if hasattr(self, "net_"):
             run = self.net_.run.go_on(X, random_state)
             params = self.get_params(deep=False)
-            batch_size = self._resolve_batch_size(X.shape[0])
-            free = self._untrained_parameters
-            net = _loop.resume(self.net_, run, params, batch_size, free)
+            net = _loop.resume(self.net_, run, params, self._untrained_parameters)
+            net.batch_size = self._resolve_batch_size(X.shape[0])
         else:
             run = self._run(X, random_state, n_before=n_before)
         self._learn(X, targets, run, net)

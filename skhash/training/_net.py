@@ -374,8 +374,8 @@ def split_rows(splitter, X) -> Split | None:
     return Split(*(rows.numpy() for _, rows in parts))
 
 
-def resume(net: HashNet, run, params, batch_size, free=()) -> HashNet:
-    """Return a copy of a net to resume, with the current step and batch sizes.
+def resume(net: HashNet, run, params, free=()) -> HashNet:
+    """Return a copy of a net to resume, with the current step size.
 
     Parameters
     ----------
@@ -384,7 +384,6 @@ def resume(net: HashNet, run, params, batch_size, free=()) -> HashNet:
         That of the rows to train on.
     params : dict
         The parameters of its estimator now.
-    batch_size : int
     free : sequence of str
         Names of parameters that the net does not depend on.
 
@@ -407,7 +406,7 @@ def resume(net: HashNet, run, params, batch_size, free=()) -> HashNet:
     net.verbose, net.n_epochs = int(params["verbose"]), None  # a stream has no end
     for group in net.optimizer_.param_groups:
         group["lr"] *= params["lr"] / net.lr  # which a schedule may have changed
-    net.lr, net.batch_size = params["lr"], batch_size
+    net.lr = params["lr"]
     return net
 
 
