@@ -69,8 +69,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Weight mu of the squared norms of the codewords, in units of ``scale_``.
     refit_decoder : bool, default=True
         Whether `fit` finally sets codebook, alpha, rho and prior to their optimum for
-        the learned encoder, in closed form. This does not change the codes. It is not
-        done with a `scale`, or by `partial_fit`.
+        the learned encoder, in closed form; with a `weight_penalty`, the codebook is
+        the optimum for the learned rho. This does not change the codes. It is not done
+        with a `scale`, or by `partial_fit`.
     pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
         Pairs of rows to learn from.
 
