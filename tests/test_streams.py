@@ -79,13 +79,20 @@ def test_step_and_batch_sizes_may_change(estimator, is_pickled):
         stream = pickle.loads(pickle.dumps(stream))
     expected = goes_on(stream)
     np.testing.assert_array_equal(goes_on(stream.set_params(lr=stream.lr)), expected)
-    for params in ({"lr": 1e-12}, {"lr": 0.2}, {"batch_size": 16}):
+    for params in ({"lr": 1e-12}, {"lr": 0.2}, {"batch_size": np.int64(16)}):
         before = stream.get_params()
         assert (goes_on(stream.set_params(**params)) != expected).any(), params
         stream.set_params(**before)
     still = goes_on(stream.set_params(lr=1e-12))
     if not isinstance(stream, SBNClassifier):  # whose norms have other statistics
         np.testing.assert_allclose(still, outputs(stream), atol=1e-4)
+
+
+@each_stream
+def test_a_batch_size_may_become_automatic_again(estimator):
+    stream = begun(estimator, batch_size=16).set_params(batch_size="auto")
+    found, size = goes_on(stream), stream._resolve_batch_size(len(X))  # above 16
+    np.testing.assert_array_equal(goes_on(stream.set_params(batch_size=size)), found)
 
 
 @each_stream
@@ -142,6 +149,7 @@ def test_a_loaded_stream_draws_anew_in_each_call(estimator, tmp_path):
         stream.partial_fit(X, *([Y] if isinstance(stream, SBNClassifier) else []))
         seeds.append(stream.net_.module_.generator.initial_seed())
         assert stream.net_.run.n_before == i + 1
+    assert [record["epoch"] for record in stream.history_] == [1, 2, 3, 4]
     assert len(set(seeds)) == 3
 
 

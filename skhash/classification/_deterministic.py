@@ -203,6 +203,8 @@ class DeterministicNetwork:
 
     def _map(self, function, X):
         """Return a function of the packed bits of rows, in threads if that pays."""
+        if X.shape[1:] != self.mean.shape:
+            raise ValueError(f"X has shape {X.shape}; give {len(self.mean)} columns.")
         bytes_per_row = max(layer.bytes_per_row for layer in self.layers)
         work = X.shape[0] * self.layers[0].weights.size
         threads = threads_for(work, MIN_SHARED_WORK, None)

@@ -143,7 +143,7 @@ def start_from(network, arrays, weights):
 
 @torch.no_grad()
 def refresh_statistics(network, batches, generator=None):
-    """Set the running statistics of norms to means over batches.
+    """Set the running statistics of norms to means over batches, by their rows.
 
     Parameters
     ----------
@@ -155,9 +155,11 @@ def refresh_statistics(network, batches, generator=None):
     norms = [layer.norm for layer in network.layers if layer.norm is not None]
     before = [norm.momentum for norm in norms]
     network.train()
-    for step, (batch, _) in enumerate(batches):
+    n_rows = 0
+    for batch, _ in batches:
+        n_rows += len(batch.X)
         for norm in norms:
-            norm.momentum = 1 / (step + 1)
+            norm.momentum = len(batch.X) / n_rows
         network(batch.X, generator, deterministic=generator is None)
     network.eval()
     for norm, momentum in zip(norms, before, strict=True):

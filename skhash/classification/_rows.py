@@ -44,8 +44,8 @@ def weighted_rows(X, y, sample_weight):
     rows = weights > 0
     if not rows.any():
         raise ValueError("sample_weight is 0 for all rows; give some rows weight.")
-    weights = weights[rows] / weights[rows].mean()
-    return X[rows], y[rows], weights.astype(np.float32)
+    weights = weights[rows] / weights.max()  # whose sum might overflow
+    return X[rows], y[rows], (weights / weights.mean()).astype(np.float32)
 
 
 def positions(y, classes) -> np.ndarray:

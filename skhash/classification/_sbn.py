@@ -610,12 +610,6 @@ class SBNClassifier(
         from skhash.networks._weights import resolve_weights
 
         weights = resolve_weights(self.weights)
-        given = getattr(self.optimizer, "name", self.optimizer)
-        if weights.optimizer not in (None, given):
-            raise ValueError(
-                f"weights={self.weights!r} needs optimizer={weights.optimizer!r}, got "
-                f"{self.optimizer!r}."
-            )
         if not weights.is_real and not self.batch_norm:
             raise ValueError(
                 f"weights={self.weights!r} cannot be scaled, so set batch_norm=True."
@@ -623,11 +617,16 @@ class SBNClassifier(
         return weights
 
     def _optimizer(self, module):
-        groups = []
+        (kind, params), groups = super()._optimizer(module), []
         for i, layer in enumerate(module.network.layers):
-            if decay := layer.weights.weight_decay:
+            weights = layer.weights
+            if weights.optimizer not in (None, kind.__name__.lower()):
+                raise ValueError(
+                    f"weights={weights!r} needs optimizer={weights.optimizer!r}, got "
+                    f"{self.optimizer!r}."
+                )
+            if decay := weights.weight_decay:
                 groups += [(f"network.layers.{i}.weight", {"weight_decay": decay})]
-        kind, params = super()._optimizer(module)
         return kind, params | ({"param_groups": groups} if groups else {})
 
     def _read(self, module, X, run):

@@ -7,6 +7,7 @@ first, so any layer that reads as many inputs as the one before has units may fo
 """
 
 import math
+from operator import index
 
 import numpy as np
 import torch
@@ -199,6 +200,7 @@ class BinaryLinear(_Layer):
         batch_norm=False,
         generator=None,
     ) -> None:
+        n_inputs, n_outputs = index(n_inputs), index(n_outputs)  # NumPy's are not saved
         shape = (n_outputs, n_inputs)
         super().__init__(shape, noise, weights, batch_norm, generator, {})
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
@@ -222,6 +224,7 @@ class RealLinear(_Layer):
     """
 
     def __init__(self, n_inputs, n_outputs, *, generator=None) -> None:
+        n_inputs, n_outputs = index(n_inputs), index(n_outputs)
         super().__init__((n_outputs, n_inputs), None, "real", False, generator, {})
         self.n_inputs, self.n_outputs = n_inputs, n_outputs
 
@@ -240,7 +243,7 @@ class BinaryConv2d(_Layer):
     stride : int, default=1
         Step of the kernel.
     padding : int, default=0
-        Number of zeros added on each side.
+        Number of zeros added on each side, at most `kernel_size`.
     pool : int or None, default=None
         Width of maximum pooling before norm and noise. PSA, ADF and LocalReparam allow
         it in the first layer only, or not at all.
@@ -255,7 +258,8 @@ class BinaryConv2d(_Layer):
     Raises
     ------
     ValueError
-        If nothing of the images is left after the kernel and the pooling.
+        If a size is below 1, or nothing of the images is left after the kernel and the
+        pooling.
 
     Examples
     --------
@@ -280,8 +284,19 @@ class BinaryConv2d(_Layer):
         batch_norm=False,
         generator=None,
     ) -> None:
+        input_shape, pool = [*map(index, input_shape)], pool and index(pool)
+        n_channels, kernel_size = index(n_channels), index(kernel_size)
+        stride, padding = index(stride), index(padding)
+        least = min(*input_shape, n_channels, kernel_size, stride)
+        if least < 1 or not 0 <= padding <= kernel_size:
+            raise ValueError(
+                f"A convolution has input_shape={tuple(input_shape)}, n_channels="
+                f"{n_channels}, kernel_size={kernel_size}, stride={stride} and padding="
+                f"{padding}; give sizes of at least 1, and padding from 0 to the "
+                "kernel_size."
+            )
         geometry = {"stride": stride, "padding": padding, "pool": pool}
-        geometry = {"input_shape": list(input_shape)} | geometry
+        geometry = {"input_shape": input_shape} | geometry
         shape = (n_channels, input_shape[0], kernel_size, kernel_size)
         super().__init__(shape, noise, weights, batch_norm, generator, geometry)
         self.n_channels, self.kernel_size = n_channels, kernel_size

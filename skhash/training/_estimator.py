@@ -104,6 +104,7 @@ class TrainedMixin:
             run = self.net_.run.go_on(X, random_state)
             params = self.get_params(deep=False)
             net = _loop.resume(self.net_, run, params, self._untrained_parameters)
+            net.batch_size = self._resolve_batch_size(X.shape[0])
         else:
             run = self._run(X, random_state, n_before=n_before)
         self._learn(X, targets, run, net)
@@ -154,7 +155,7 @@ class TrainedMixin:
     def _resolve_batch_size(self, n_samples: int) -> int:
         """Return the number of rows in a batch."""
         if self.batch_size != "auto":
-            return self.batch_size
+            return int(self.batch_size)  # torch does not split by NumPy's integers
         smallest, largest = self._auto_batch_sizes
         return int(np.clip(n_samples // self._auto_steps, smallest, largest))
 

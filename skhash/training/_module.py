@@ -32,8 +32,8 @@ class Rows:
         Positions of partner rows. Each time a row is in a batch, one of its candidates
         is drawn, and its `n_each` rows are added to the batch.
     split : Split or None
-        Which rows are for training and which for validation. None leaves this to the
-        net's splitter.
+        Which rows are for training and which for validation, such as ``run.split``.
+        None trains on all rows.
     """
 
     X: object

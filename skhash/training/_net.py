@@ -337,7 +337,7 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
-        {"epoch": record["epoch"]}
+        {"epoch": run.n_before + record["epoch"]}
         | {name: float(record[name]) for name in MEASURED if name in record}
         for record in net.history[first:]
     ]
@@ -363,12 +363,19 @@ def split_rows(splitter, X) -> Split | None:
     """Return the split of these rows, or None without a splitter."""
     if splitter is None:
         return None
-    parts = splitter(FedRows(Rows(X)), None)
-    return Split(*(None if part is None else unwrap(part)[1].numpy() for part in parts))
+    data = FedRows(Rows(X))
+    parts = [unwrap(part) for part in splitter(data, None) if part is not None]
+    if any(found is not data for found, _ in parts):
+        raise ValueError(
+            "The splitter of validation_fraction returned other rows than those of X, "
+            "but rows to validate on are held out of X; return subsets of the dataset "
+            "that the splitter is given."
+        )
+    return Split(*(rows.numpy() for _, rows in parts))
 
 
 def resume(net: HashNet, run, params, free=()) -> HashNet:
-    """Return a copy of a net to resume, with the current step and batch sizes.
+    """Return a copy of a net to resume, with the current step size.
 
     Parameters
     ----------
@@ -400,8 +407,6 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
     for group in net.optimizer_.param_groups:
         group["lr"] *= params["lr"] / net.lr  # which a schedule may have changed
     net.lr = params["lr"]
-    if params["batch_size"] != "auto":
-        net.batch_size = params["batch_size"]
     return net
 
 

@@ -72,17 +72,18 @@ def test_augmentations_see_the_images_as_they_were():
 
 
 def test_refreshed_statistics_are_means_over_batches():
-    """Each batch counts alike, the last one not more than the first."""
+    """Each row counts alike, in the last batch not more than in the first."""
     generator = torch.Generator().manual_seed(0)
     layer = BinaryLinear(4, 3, batch_norm=True, generator=generator)
     network = StochasticBinaryNetwork([layer], RealLinear(3, 2, generator=generator))
     X = torch.randn(30, 4, generator=generator)
-    outputs = (X @ layer.weight.T.detach()).split(10)
-    batches = [(SimpleNamespace(X=rows), None) for rows in X.split(10)]
+    outputs = (X @ layer.weight.T.detach()).split(14)  # 14, 14 and 2 rows
+    batches = [(SimpleNamespace(X=rows), None) for rows in X.split(14)]
     refresh_statistics(network, batches)
     for found, of_batches in (
         (layer.norm.running_mean, [rows.mean(dim=0) for rows in outputs]),
         (layer.norm.running_var, [rows.var(dim=0) for rows in outputs]),
     ):
-        torch.testing.assert_close(found, torch.stack(of_batches).mean(dim=0))
+        sums = [len(x) * value for x, value in zip(outputs, of_batches, strict=True)]
+        torch.testing.assert_close(found, sum(sums) / len(X))
     assert layer.norm.momentum == 0.1 and not network.training

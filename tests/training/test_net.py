@@ -12,6 +12,8 @@ import torch
 from cases import each
 from scipy import sparse
 from skorch.callbacks import EarlyStopping
+from skorch.dataset import Dataset
+from skorch.helper import predefined_split
 from torch import nn
 from torch.utils.data import Subset
 
@@ -298,6 +300,11 @@ def test_split_keeps_rows_apart_and_follows_the_generator(X):
     assert split(0) == [trained, validated]
     assert split(1) != [trained, validated]
     np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+def test_a_splitter_holds_rows_of_the_data_out(X):
+    with pytest.raises(ValueError, match="other rows than those of X"):
+        split_rows(predefined_split(Dataset(X)), X)
 
 
 def test_early_stopping_of_an_encoder():

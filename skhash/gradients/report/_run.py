@@ -91,7 +91,9 @@ def gradient_report(
         Number of times that each estimator draws its gradient for each batch.
     reference_samples : int, default=1000
         Number of samples of `ARM` whose mean is the reference, if a layer has more than
-        12 units. Otherwise the reference is exact, by enumerating all states.
+        12 units, if a classifier has ``n_draws`` above 1, or if not only units are
+        random, but weights too, or the logits of a correlated posterior. Otherwise the
+        reference is exact, by enumerating all states.
     batch_size : int or None, default=None
         Number of rows per batch; each batch has a separate gradient and reference. None
         puts all rows in one batch, as is always done for a function.
@@ -209,8 +211,10 @@ def _labelled(estimators, resolve) -> dict[str, GradientEstimator | NetworkGradi
 
 def _make_reference(problem, n_samples, random):
     few = 0 < max(problem.widths, default=0) <= MAX_EXACT_BITS
-    if few and (problem.is_network or len(problem.widths) == 1):
-        exact = ExactNetwork() if problem.is_network else Exact()
+    exact = ExactNetwork() if problem.is_network else Exact()
+    is_one_layer = problem.is_network or len(problem.widths) == 1
+    is_one_draw = getattr(problem.module, "n_samples", 1) == 1
+    if few and is_one_layer and is_one_draw and _draws_units_alone(problem, exact):
         seeds, name = np.zeros((1, problem.n_batches), dtype=int), repr(exact)
         return Reference(problem, exact, seeds, name)
     per_call = min(n_samples, REFERENCE_CHUNK)
@@ -219,6 +223,12 @@ def _make_reference(problem, n_samples, random):
     name = f"ARM, {n_calls * per_call} samples"
     estimator = _resolver(problem)(ARM(n_samples=per_call))
     return Reference(problem, estimator, seeds, name)
+
+
+def _draws_units_alone(problem, exact):
+    """Return whether nothing but units is random, such as weights or logits."""
+    one, other = (problem.gradient(exact, 0, seed) for seed in (0, 1))
+    return (one - other).norm() <= 1e-4 * one.norm()
 
 
 def _seeds(random, *shape):

@@ -124,15 +124,15 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         Intercepts of the encoder's and the decoder's layers.
     covariance_coef_ : ndarray of shape (n_inputs, n_bits * (1 + rank)), float32
     covariance_intercept_ : ndarray of shape (n_bits * (1 + rank),), float32
-        Weights and intercepts of the layer that computes sigma and V
-        (`CorrelatedPosterior` only).
+        Weights and intercepts of the layer that computes sigma and V. None without
+        `CorrelatedPosterior`.
     mean_ : ndarray of shape (n_features,), float64, or None
         Mean of the training data ("gaussian" only).
     scale_ : float
         Square root of the mean variance of the columns, by which training divides the
         data; 1 unless "gaussian".
-    rho_ : float
-        Learned spread of the likelihood, in units of the data ("gaussian" only).
+    rho_ : float or None
+        Learned spread of the likelihood, in units of the data. None unless "gaussian".
     n_steps_ : int
         Number of optimizer steps that schedules have counted.
     history_ : list of dict
@@ -361,7 +361,10 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     def _build(self, X, targets, run):
         X = run.trained(X)
         unit = mean_and_scale(X) if self.decoder == "gaussian" else (None, 1.0)
-        return self._module_of(X.shape[1], self.n_bits, run.generator, *unit)
+        module = self._module_of(X.shape[1], self.n_bits, run.generator, *unit)
+        if run.phases is None:  # a stream has the last phase alone, loaded or not
+            module.start_phase(len(self._phases(0)) - 1)
+        return module
 
     def _module(self, run):
         n_features, n_bits = self.n_features_in_, self._n_features_out
@@ -400,7 +403,9 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
         )
 
     def _read(self, module, X, run):
-        fitted, unit = {"n_steps_": module.n_steps}, np.float32(module.scale)
+        # None replaces what an earlier fit had.
+        fitted = dict.fromkeys(("covariance_coef_", "covariance_intercept_", "rho_"))
+        fitted["n_steps_"], unit = module.n_steps, np.float32(module.scale)
         values = arrays_of(module)
         coefs = mlp.layers_of(values, "encoder.coefs")
         intercepts = mlp.layers_of(values, "encoder.intercepts")

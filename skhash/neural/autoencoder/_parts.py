@@ -143,7 +143,7 @@ class Correction(BaseEstimator):
     The phase starts with a fresh optimizer, as in section 5 of Shekhovtsov and Yanush,
     because the moments collected so far belong to the other gradient. An `lr_schedule`
     also restarts, at `lr` and for these epochs; the paper uses a fixed step size in
-    both phases. `partial_fit` continues training with this gradient.
+    both phases. `partial_fit` trains with this gradient alone, also in its first call.
 
     Parameters
     ----------

@@ -486,6 +486,12 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         n_steps = -(-n_trained // self._resolve_batch_size(n_samples))
         return int(np.clip(round(AUTO_STEPS / n_steps), *AUTO_EPOCHS))
 
+    def _training_batch(self, X, y=None):
+        raise TypeError(
+            f"The loss of {type(self).__name__} is of rows with partners, so the "
+            "gradient of its loss on single rows cannot be measured."
+        )
+
     def _lengths(self):
         nested = self.nested
         if isinstance(nested, bool | np.bool_):

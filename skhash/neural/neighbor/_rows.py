@@ -46,16 +46,17 @@ class NearRows:
             X, y = joined(bank, (X, y))
             trains = np.r_[np.ones(bank[0].shape[0], dtype=bool), trains]
         known = np.flatnonzero(trains)
-        if len(known) < 2:
-            raise ValueError(
-                f"Found {len(known)} row(s) to train on, but NeighborHash trains on "
-                "pairs of rows; give 2 or more."
-            )
         is_given = sparse.issparse(self.graph)
         bank = None if is_given else drawn(X, y, known, BANK_ROWS, rng)
         anchors = np.arange(X.shape[0])
         if self.max_train_samples is not None:
             anchors = np.sort(rng.permutation(anchors)[: self.max_train_samples])
+        if len(known) < 2 or not trains[anchors].any():
+            raise ValueError(
+                f"Found {len(known)} row(s) to train on, of which max_train_samples="
+                f"{self.max_train_samples} left {trains[anchors].sum()}, but "
+                "NeighborHash trains on pairs of rows; give 2 or more."
+            )
         near = self._table(X, anchors, trains, run.device, rng)
         return paired(X, y, anchors, near, trains, rng), bank
 

@@ -69,8 +69,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Weight mu of the squared norms of the codewords, in units of ``scale_``.
     refit_decoder : bool, default=True
         Whether `fit` finally sets codebook, alpha, rho and prior to their optimum for
-        the learned encoder, in closed form. This does not change the codes. It is not
-        done with a `scale`, or by `partial_fit`.
+        the learned encoder, in closed form; with a `weight_penalty`, the codebook is
+        the optimum for the learned rho. This does not change the codes. It is not done
+        with a `scale`, or by `partial_fit`.
     pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
         Pairs of rows to learn from.
 
@@ -141,7 +142,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     scale_components_ : ndarray of shape (n_bits, n_features), float32
     scale_intercept_ : ndarray of shape (n_bits,), float32
         Weights of the latent scales: the mean of q(z|x) is ``1 + scale_components_ (x -
-        mean_) + scale_intercept_`` (`LatentScale` only).
+        mean_) + scale_intercept_``. None without `LatentScale`.
     pair_scale_, pair_offset_ : float or None
         Learned s and c of the pair model; None without pairs.
     history_ : list of dict
@@ -466,7 +467,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             self._refit_decoder(module, run.trained(X), run.device)
         values, mean, unit = arrays_of(module), module.mean, np.float32(module.scale)
         low, step = CODINGS[self.coding]
-        codebook, fitted = values["codebook"], {}
+        # None replaces what an earlier fit had.
+        fitted = dict.fromkeys(("scale_components_", "scale_intercept_"))
+        codebook = values["codebook"]
         offset = values["offset"] + low * codebook.sum(axis=0)
         if module.scale_std is not None:
             std = np.float32(module.scale_std)

@@ -112,12 +112,14 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         Square root of the mean variance of the columns; training divides the data by
         it.
     quantization_error_ : float
-        Mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
+        Mean of ``(|tanh(logit)| - 1)^2`` on all rows of `fit`.
     intra_distance_, inter_distance_ : float
-        Mean Hamming distance of training rows that share a label, and of those that do
+        Mean Hamming distance of rows of `fit` that share a label, and of those that do
         not.
     separability_ : float
         ``inter_distance_ - intra_distance_``.
+    dual_active_fraction_ : float or None
+        As in `DualHashEncoder`, for `skhash.losses.DualHashLoss`; None for others.
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.
@@ -172,6 +174,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         "intra_distance_": schema.Plain(float),
         "inter_distance_": schema.Plain(float),
         "separability_": schema.Plain(float),
+        "dual_active_fraction_": schema.optional(schema.Plain(float)),
     }
     _goes_on = False
 
@@ -281,6 +284,7 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
 
     def _fit_codes(self, X, y, random_state):
         super()._fit_codes(X, y, random_state)
+        self.dual_active_fraction_ = None  # of an earlier fit, perhaps
         vars(self).update(self.net_.module_.objective.results())
         bits = np.empty((X.shape[0], self.n_bits_), dtype=np.uint8)
         error = 0.0
@@ -407,9 +411,9 @@ class DualHashEncoder(SupervisedHash):
         Share of the entries of v that were not 0 after an update, over all updates.
         None for solvers without v.
     quantization_error_ : float
-        Mean of ``(|tanh(logit)| - 1)^2`` on the training rows.
+        Mean of ``(|tanh(logit)| - 1)^2`` on all rows of `fit`.
     intra_distance_, inter_distance_ : float
-        Mean Hamming distance of training rows that share a label, and of those that do
+        Mean Hamming distance of rows of `fit` that share a label, and of those that do
         not.
     separability_ : float
         ``inter_distance_ - intra_distance_``.
@@ -461,5 +465,3 @@ class DualHashEncoder(SupervisedHash):
 
     loss: str | Annotated[Any, HasMethods(["objective"])] = "dualhash"
     batch_size: CountFrom2 | Literal["auto"] = "auto"
-
-    _saved = {"dual_active_fraction_": schema.optional(schema.Plain(float))}

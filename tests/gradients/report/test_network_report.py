@@ -71,6 +71,14 @@ def test_wide_layers_have_a_sampled_reference(monkeypatch):
     )
 
 
+@each("params", [{"weights": "mirror", "batch_norm": True}, {"n_draws": 2}])
+def test_what_the_states_of_units_do_not_tell_is_sampled(params):
+    """A mean over random weights too, and the bound of several draws."""
+    report = report_of(fitted(**params), ["disarm"], n_trials=200)
+    assert report.settings["reference"] == "ARM, 1000 samples"
+    assert report.rows[0].bias < 2 * report.rows[0].bias_floor
+
+
 def test_instances_and_parameters_of_training_do_not_matter(tmp_path):
     names = {"one": LayerwiseNetwork(DeterministicST()), "two": "det_st"}
     model = fitted()

@@ -493,6 +493,20 @@ def test_words_that_are_stored_twice_are_one_word():
 # Repeating, saving and going on
 
 
+def test_nothing_of_another_fit_is_saved(tmp_path):
+    encoder = make(**CORRELATED).fit(COUNTS).set_params(posterior="independent")
+    encoder.fit(COUNTS).save(tmp_path / "encoder")
+    assert load(tmp_path / "encoder").covariance_coef_ is None
+
+
+def test_a_stream_has_the_gradient_of_the_correction_loaded_or_not(tmp_path):
+    encoder = make(correction="disarm").partial_fit(COUNTS)
+    encoder.save(tmp_path / "encoder")
+    loaded = load(tmp_path / "encoder").partial_fit(COUNTS)
+    for stream in (encoder, loaded):
+        assert type(stream.net_.module_.gradient) is DisARM
+
+
 def test_a_loaded_encoder_goes_on_from_its_steps_and_its_phase(tmp_path):
     encoder = make(**CORRELATED, correction=Correction("disarm", n_epochs=1))
     encoder.fit(COUNTS).save(tmp_path / "encoder")

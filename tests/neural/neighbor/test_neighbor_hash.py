@@ -14,6 +14,7 @@ from sklearn.neighbors import kneighbors_graph
 
 import skhash
 from skhash import NeighborHash
+from skhash.gradients import gradient_report
 from skhash.metrics import (
     mean_average_precision_score,
 )
@@ -407,6 +408,15 @@ def test_streams_of_other_kinds_and_with_labels(digits, tmp_path):
 def test_function_wise_gradients_are_refused(digits):
     with pytest.raises(TypeError, match="NeighborHash"):
         small(gradient="arm").fit(digits[0])
+    encoder = small(gradient="st").fit(digits[0])
+    with pytest.raises(TypeError, match="rows with partners"):
+        gradient_report(encoder, digits[0], ["st"])
+
+
+def test_a_sample_that_is_all_held_out_is_refused(digits):
+    encoder = small(max_train_samples=2, validation_fraction=0.99)
+    with pytest.raises(ValueError, match="max_train_samples=2 left 0"):
+        encoder.fit(digits[0])
 
 
 def test_lengths_below_one_are_refused(digits):

@@ -179,8 +179,9 @@ def test_free_energy_of_a_latent_encoder_is_that_of_its_module():
 
 
 def test_only_latent_encoders_have_latent_scales():
-    plain = SGHEncoder(n_bits=4, max_epochs=1, random_state=0).fit(DIGITS)
-    assert not hasattr(plain, "latent_scales")
+    plain = SGHEncoder(n_bits=4, scale="latent", max_epochs=1, random_state=0)
+    plain.fit(DIGITS).set_params(scale=None).fit(DIGITS)
+    assert not hasattr(plain, "latent_scales") and plain.scale_components_ is None
     bits = plain.transform(DIGITS)
     # Scales can still be given: 1 is what None means.
     np.testing.assert_allclose(

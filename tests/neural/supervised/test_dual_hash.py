@@ -77,6 +77,7 @@ def test_an_inert_dual_is_warned_of():
         fitted = encoder(DualSolver()).fit(X, Y)
     assert fitted.dual_active_fraction_ == 0.0
     assert not fitted.net_.module_.objective.v.any()
+    assert fitted.set_params(loss="csq").fit(X, Y).dual_active_fraction_ is None
 
 
 @each("solver", ["dual_dc", DualSolver(u_step=1.5)])
