@@ -11,7 +11,7 @@ from skhash.neighbors import (
     HammingNeighbors,
     HashedNeighbors,
 )
-from skhash.neighbors._hashed import quantizer_of, seen_by
+from skhash.neighbors._hashed import seen_by
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.ids import IdLookup, read_ids, to_strings
 from skhash.utils.chunks import dense_rows
@@ -74,8 +74,9 @@ def read_bits(codes, ids):
     ValueError
         Also if the codes are those of a quantizer.
     """
-    is_search = isinstance(codes, HashedNeighbors) and fitted_index(codes)
-    if is_search and quantizer_of(codes.encoder_) is not None:
+    index = fitted_index(codes)
+    decoder = None if index is None else index._store.decoder
+    if decoder is not None and decoder.entries.ndim == 3:  # a vector a value of a block
         raise ValueError(
             "This engine compares codes by Hamming distance, but those of a quantizer "
             "are not made for it; fit HashedNeighbors with an encoder of bits, such as "
