@@ -18,7 +18,7 @@ from skhash.export import (
     to_sqlite_vec,
     to_usearch,
 )
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, JaccardNeighbors
 
 N_BITS, K = 20, 10
 
@@ -197,12 +197,14 @@ def test_arrow_and_parquet(bits, kind, tmp_path):
     from pyarrow import parquet
 
     ids = [kind(3 * i) for i in range(len(bits))]
-    index = HammingNeighbors().fit(bits, ids=ids).remove(ids[:2])
-    parquet.write_table(to_arrow(index), tmp_path / "codes.parquet")
-    table = parquet.read_table(tmp_path / "codes.parquet")
-    assert table["code"].to_pylist() == [row.tobytes() for row in pack_bits(bits[2:])]
-    assert table["id"].to_pylist() == ids[2:]
-    assert table.schema.metadata[b"n_bits"] == str(N_BITS).encode()
+    for kind in (HammingNeighbors, JaccardNeighbors):
+        index = kind().fit(bits, ids=ids).remove(ids[:2])
+        parquet.write_table(to_arrow(index), tmp_path / "codes.parquet")
+        table = parquet.read_table(tmp_path / "codes.parquet")
+        codes = [row.tobytes() for row in pack_bits(bits[2:])]
+        assert table["code"].to_pylist() == codes
+        assert table["id"].to_pylist() == ids[2:]
+        assert table.schema.metadata[b"n_bits"] == str(N_BITS).encode()
 
 
 def test_reversed_bits(bits):
