@@ -46,7 +46,10 @@ def test_csv(tmp_path, header):
 
 @each("suffix", [".hdf5", ".h5"])
 @each("mmap", [False, True])
-@each("name, asked", [("train", None), ("any", None), ("any", "any"), ("a/b", "a/b")])
+@each(
+    "name, asked",
+    [("train", None), ("any", None), ("any", "any"), ("a/b", "a/b"), ("a/b", "/a/b")],
+)
 def test_hdf5(tmp_path, suffix, mmap, name, asked):
     h5py = pytest.importorskip("h5py")
     path = tmp_path / f"v{suffix}"
