@@ -208,7 +208,7 @@ class AuditResult:
         name : str, default=None
             Name of the vectors; by default `vectors`.
         vectors : str, default=None
-            Path of the file of vectors, for the commands on the page.
+            Path of the file of vectors, for the commands with `folder` on the page.
         folder : str, default=None
             Directory of the saved ``encoder``, for the commands on the page. By default
             they fit it again.

@@ -38,6 +38,7 @@ METHODS = {
 }
 # Lengths of the other methods follow from the number of columns.
 METHODS_OF_ANY_LENGTH = (*METHODS, "pq")
+WHOLE_BYTES = "bytes", "pq"  # lengths are rounded up to these
 
 # Far above any useful code: longer ones are typing errors that fill the memory.
 MAX_BITS = 2**16
@@ -119,7 +120,7 @@ def audit(
         were fitted are found more often, so if they will be a large share, expect
         slightly more.
     device : str, default="auto"
-        Where to fit, encode and find true neighbours.
+        Where to fit and apply encoders, and find true neighbours. "bytes" uses the CPU.
     random_state : int, RandomState instance or None, default=0
         Seed for the sample, the queries and the methods.
     progress : callable, default=None
@@ -187,7 +188,7 @@ def _settings(task, seed, n_vectors) -> dict:
     data, k = task.data, task.truth.shape[1]
     return {
         "n_rows": data.n_rows,
-        "n_vectors": n_vectors or data.n_rows,
+        "n_vectors": int(n_vectors or data.n_rows),
         "n_database": data.database.shape[0],
         "n_queries": data.queries.shape[0],
         "n_train": data.train.shape[0],
@@ -247,7 +248,7 @@ class _Run:
         """Measure all methods and lengths; those that fail are skipped."""
         self._n_bits = n_bits
         asked = [
-            (method, 8 * packed_width(bits) if method == "bytes" else bits)
+            (method, 8 * packed_width(bits) if method in WHOLE_BYTES else bits)
             for method in methods
             for bits in (n_bits if method in METHODS_OF_ANY_LENGTH else [None])
         ]

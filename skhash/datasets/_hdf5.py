@@ -103,7 +103,7 @@ def read_hdf5(path: PathLike, names=(), optional=(), mmap=False):
 
 def _is_own_dataset(h5py, file, name: str) -> bool:
     """Return whether a name is a data set, not a link, which may lead anywhere."""
-    above = accumulate(name.split("/"), "{}/{}".format)
+    above = accumulate(name.strip("/").split("/"), "{}/{}".format)
     links = [file.get(path, getclass=True, getlink=True) for path in above]
     is_own = {*links} == {h5py.HardLink}
     return is_own and file.get(name, getclass=True) is h5py.Dataset

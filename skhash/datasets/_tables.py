@@ -23,7 +23,8 @@ def without_ids(path: PathLike, X: np.ndarray, names, keep_ids: bool) -> np.ndar
     n = len(head)
     counts = n > 2 and (np.diff(head, axis=0) == 1).all(axis=0)
     differ = [n >= ENOUGH_ROWS and len(np.unique(column)) == n for column in head.T]
-    ids = np.flatnonzero((counts | np.array(differ)) & (head == np.rint(head)).all(0))
+    are_ids = (counts | np.array(differ, bool)) & (head == np.rint(head)).all(axis=0)
+    ids = np.flatnonzero(are_ids)
     if keep_ids or not 0 < len(ids) < X.shape[1]:
         return vectors
     warnings.warn(

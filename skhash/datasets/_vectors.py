@@ -126,7 +126,9 @@ def _open_csv(path: PathLike, name: None, keep_ids: bool) -> np.ndarray:
             f"{path} cannot be read as comma-separated numbers: {error}; leave out "
             "columns of text, such as ids"
         ) from error
-    names = first.split(",") if n_header else [f"column {i}" for i in range(X.shape[1])]
+    names = first.split(",")
+    if not n_header or len(names) != X.shape[1]:
+        names = [f"column {i}" for i in range(X.shape[1])]
     return without_ids(path, X, names, keep_ids)
 
 

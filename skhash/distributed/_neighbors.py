@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.neighbors import HammingNeighbors, merge_neighbors
+from skhash.neighbors._params import check_count
 from skhash.neighbors.store.rows import nearest_within, object_array
 from skhash.utils._sklearn import fit_context
 from skhash.utils.arrays import as_array
@@ -141,13 +142,17 @@ class ShardedNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are fewer than `n_neighbors` codes and no `radius` is given.
+            If there are fewer than `n_neighbors` codes and no `radius` is given, or if
+            `radius` is not an integer of at least 0.
         """
         import dask
 
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
-        most = self.starts_[-1] if radius is None else np.inf
+        most = self.starts_[-1]
+        if radius is not None:
+            check_count("radius", radius)
+            most = np.inf
         if not isinstance(k, Integral) or not 1 <= k <= most:
             raise ValueError(
                 f"n_neighbors={k!r} is not from 1 to {self.starts_[-1]}, the number of "

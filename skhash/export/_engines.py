@@ -102,6 +102,7 @@ def to_usearch(codes, *, ids=None, **parameters) -> Any:
 def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     """Export codes to a new virtual table of sqlite-vec, in one transaction.
 
+    If a transaction is open, the table becomes a part of it, and you have to commit.
     The table has the columns ``id`` and ``code``. The first bit of a byte is the
     lowest, as in sqlite-vec's ``vec_quantize_binary``, so pass queries through
     `reverse_bits`::
@@ -145,8 +146,9 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
     packed, ids = read_bits(codes, ids)
     kind = "integer" if ids.dtype.kind in "iu" else "text"
     blobs = (row.tobytes() for row in reverse_bits(packed))
-    with connection:
-        connection.execute("BEGIN")
+    # BEGIN would fail within a transaction of the caller, which stays as it is.
+    connection.execute("SAVEPOINT skhash")
+    try:
         connection.execute(
             f"CREATE VIRTUAL TABLE {table} USING vec0"
             f"(id {kind} primary key, code bit[{8 * packed.shape[1]}])"
@@ -155,6 +157,11 @@ def to_sqlite_vec(codes, connection, table="codes", *, ids=None) -> None:
             f"INSERT INTO {table}(id, code) VALUES (?, vec_bit(?))",
             zip(ids.tolist(), blobs, strict=True),
         )
+    except BaseException:
+        connection.execute("ROLLBACK TO skhash")
+        raise
+    finally:
+        connection.execute("RELEASE skhash")
 
 
 _REVERSED = np.packbits(

@@ -6,12 +6,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skhash.codes import check_packed, packed_width
-from skhash.neighbors import (
-    AsymmetricNeighbors,
-    HammingNeighbors,
-    HashedNeighbors,
-)
-from skhash.neighbors._hashed import quantizer_of, seen_by
+from skhash.neighbors import HashedNeighbors
+from skhash.neighbors._hashed import seen_by
+from skhash.neighbors._index import BaseIndex
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.ids import IdLookup, read_ids, to_strings
 from skhash.utils.chunks import dense_rows
@@ -26,8 +23,8 @@ def read_source(codes, ids=None, n_bits=None):
     Parameters
     ----------
     codes : index or array-like of shape (n_samples, n_bytes), uint8
-        A fitted `HammingNeighbors`, `AsymmetricNeighbors` or `HashedNeighbors`, or
-        packed codes. Removed codes are left out.
+        A fitted index or `HashedNeighbors`, or packed codes. Removed codes are left
+        out.
     ids : array-like of shape (n_samples,), default=None
         By default the ids of the index, or positions.
     n_bits : int, default=None
@@ -74,8 +71,9 @@ def read_bits(codes, ids):
     ValueError
         Also if the codes are those of a quantizer.
     """
-    is_search = isinstance(codes, HashedNeighbors) and fitted_index(codes)
-    if is_search and quantizer_of(codes.encoder_) is not None:
+    index = fitted_index(codes)
+    decoder = None if index is None else index._store.decoder
+    if decoder is not None and decoder.entries.ndim == 3:  # a vector a value of a block
         raise ValueError(
             "This engine compares codes by Hamming distance, but those of a quantizer "
             "are not made for it; fit HashedNeighbors with an encoder of bits, such as "
@@ -131,7 +129,7 @@ def fitted_index(source):
     if isinstance(source, HashedNeighbors):
         check_is_fitted(source)
         source = source.index_
-    if not isinstance(source, (AsymmetricNeighbors, HammingNeighbors)):
+    if not isinstance(source, BaseIndex):
         return None
     check_is_fitted(source)
     return source

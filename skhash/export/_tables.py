@@ -102,8 +102,9 @@ def bit_strings(packed, n_bits=None) -> np.ndarray:
     >>> bit_strings(np.array([[0b10110000]], dtype=np.uint8), n_bits=4)
     array(['1011'], dtype='<U4')
     """
-    n_bits = 8 * np.shape(packed)[1] if n_bits is None else n_bits
-    bits = np.unpackbits(check_packed(packed, n_bits), axis=1, count=n_bits)
+    packed = check_packed(packed, n_bits)
+    n_bits = 8 * packed.shape[1] if n_bits is None else n_bits
+    bits = np.unpackbits(packed, axis=1, count=n_bits)
     letters = np.ascontiguousarray(bits + np.uint8(ord("0")))
     return letters.view(f"S{n_bits}")[:, 0].astype(f"U{n_bits}")
 

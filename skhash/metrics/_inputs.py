@@ -162,7 +162,10 @@ def _encode_classes(query_labels, database_labels):
             f"{database_labels.dtype}, which never compare equal; give both as numbers "
             "or both as strings."
         )
-    together = np.concatenate([query_labels, database_labels])
+    parts = [query_labels, database_labels]
+    if kinds == {"i", "u"}:  # of which NumPy would make floats, and lose digits
+        parts = [labels.astype(object) for labels in parts]
+    together = np.concatenate(parts)
     try:
         codes = np.unique(together, return_inverse=True)[1].astype(np.uint64)
     except TypeError as error:

@@ -94,7 +94,8 @@ def true_neighbors(
     check_cuts("n_neighbors", n_neighbors, database.shape[0] - exclude_self)
     if sparse.issparse(queries) or sparse.issparse(database):
         queries, database = sparse.csr_array(queries), sparse.csr_array(database)
-    return exact_neighbors(queries, database, n_neighbors, metric, device, exclude_self)
+    options = metric, device, exclude_self
+    return exact_neighbors(queries, database, int(n_neighbors), *options)
 
 
 @checked

@@ -721,6 +721,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         decoder, errors = read_decoder(self._decoder, index.metric), None
         _, seen = seen_by(self.encoder_, rows)
         if decoder.by_angle:
+            seen = seen if hasattr(seen, "dtype") else as_array(seen)  # of a frame
             zeros = [self._are_zero(chunk, decoder) for _, chunk in dense_chunks(seen)]
             errors = np.where(np.concatenate(zeros), np.inf, 0.0)
         elif decoder.has_numbers:

@@ -237,8 +237,9 @@ class TestPeers:
     def test_faiss_at_the_same_bytes(self):
         faiss = pytest.importorskip("faiss")
         X = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
-        methods, n_bits = ["lsh", "pq", "rabitq"], [8, 24, 64]
+        methods, n_bits = ["lsh", "pq", "rabitq"], [8, 7, 24, 64]
         result = audit(X, n_bits=n_bits, methods=methods, rerank=320)
+        assert [row.method for row in result.rows].count("pq") == 2
         sizes = {(row.method, row.n_bits): row for row in result.rows}
         for n_bits in (8, 24):
             row = sizes["pq", n_bits]

@@ -102,7 +102,8 @@ def test_without_a_number_nothing_is_measured(X, monkeypatch):
 def test_too_few_vectors_for_parts_of_a_fifth(X):
     with pytest.raises(ValueError, match="n_vectors=9 .* 650 .* 13 .* 640.* rerank"):
         skhash.audit(X, **OPTIONS, rerank=13, n_vectors=9)
-    skhash.audit(X, **OPTIONS, rerank=12, n_vectors=9)
+    result = skhash.audit(X, **OPTIONS, rerank=12, n_vectors=np.int64(9))
+    assert json.loads(json.dumps(result.to_dict()))["growth"]["n_vectors"] == 9
 
 
 @pytest.mark.parametrize("fall", [0.0, 0.1, 0.2, 0.3, 1.0])

@@ -46,7 +46,10 @@ def test_csv(tmp_path, header):
 
 @each("suffix", [".hdf5", ".h5"])
 @each("mmap", [False, True])
-@each("name, asked", [("train", None), ("any", None), ("any", "any"), ("a/b", "a/b")])
+@each(
+    "name, asked",
+    [("train", None), ("any", None), ("any", "any"), ("a/b", "a/b"), ("a/b", "/a/b")],
+)
 def test_hdf5(tmp_path, suffix, mmap, name, asked):
     h5py = pytest.importorskip("h5py")
     path = tmp_path / f"v{suffix}"
@@ -194,6 +197,7 @@ def test_a_table_without_rows(tmp_path):
     for table in (
         {"v": arrow.array([], arrow.list_(arrow.float32()))},
         {"a": [1.5][:0]},
+        {"a": arrow.array([], arrow.float32())},
     ):
         write_table(arrow, tmp_path / "v.parquet", arrow.table(table), "parquet")
         with pytest.raises(ValueError, match="v.parquet"):
@@ -254,9 +258,10 @@ def test_numbers_that_may_be_values_are_kept(tmp_path):
         np.testing.assert_array_equal(open_vectors(path), rows)
 
 
-def test_columns_without_names_are_counted(tmp_path):
-    rows = np.column_stack([X / 7, np.arange(6)])
-    np.savetxt(tmp_path / "v.csv", rows, "%.9g", ",")
+@each("header", ["", "# a comment"])
+def test_columns_without_names_are_counted(tmp_path, header):
+    rows, options = np.column_stack([X / 7, np.arange(6)]), {"comments": ""}
+    np.savetxt(tmp_path / "v.csv", rows, "%.9g", ",", header=header, **options)
     with pytest.warns(UserWarning, match="left out column 4, .*--keep-ids"):
         read = open_vectors(tmp_path / "v.csv")
     np.testing.assert_array_equal(read, X / 7)

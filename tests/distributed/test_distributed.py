@@ -99,6 +99,9 @@ def test_errors(codes, queries):
     index = ShardedNeighbors().fit([codes])
     with pytest.raises(ValueError, match="301.*300"):
         index.kneighbors(queries, 301)
+    for radius in (-1, 1.5):
+        with pytest.raises(ValueError, match=f"radius must be .* got {radius}"):
+            index.kneighbors(queries, radius=radius)
 
 
 @each("normalize", [False, True])

@@ -135,7 +135,7 @@ def test_other_indexes_are_sources_of_codes(X, bits):
 
 def test_faiss_takes_the_codes_of_an_index_with_a_decoder(bits):
     pytest.importorskip("faiss", reason="pip install faiss-cpu")
-    ids, decoder = range(100, 180), made_by_hand(8)
+    ids, decoder = range(100, 180), made_by_hand(1)
     index = AsymmetricNeighbors().fit(bits, decoder=decoder, ids=ids)
     found = to_faiss(index).search(pack_bits(bits[:1]), 1)
     assert found[0] == 0
@@ -149,5 +149,7 @@ def test_engines_of_bits_refuse_the_codes_of_a_quantizer(engine):
     export = getattr(skhash.export, f"to_{engine}")
     others = [sqlite3.connect(":memory:")] if engine == "sqlite_vec" else []
     for encoder in (2, make_pipeline(StandardScaler(), AdditiveQuantizer(2))):
-        with pytest.raises(ValueError, match=r"encoder of bits.*score_tables"):
-            export(HashedNeighbors(encoder).fit(X), *others)
+        search = HashedNeighbors(encoder).fit(X)
+        for source in (search, search.index_):
+            with pytest.raises(ValueError, match=r"encoder of bits.*score_tables"):
+                export(source, *others)

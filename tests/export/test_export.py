@@ -2,6 +2,7 @@
 
 import io
 import re
+import sqlite3
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from skhash.export import (
     to_sqlite_vec,
     to_usearch,
 )
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, JaccardNeighbors
 
 N_BITS, K = 20, 10
 
@@ -76,13 +77,12 @@ def test_usearch(index, queries):
 def connection():
     """A connection with sqlite-vec, by a build of SQLite that takes extensions."""
     sqlite_vec = pytest.importorskip("sqlite_vec", reason="pip install sqlite-vec")
-    import sqlite3
-
+    library = sqlite3
     if not hasattr(sqlite3.Connection, "enable_load_extension"):
-        sqlite3 = pytest.importorskip(
+        library = pytest.importorskip(
             "pysqlite3", reason="pip install pysqlite3-binary (SQLite with extensions)"
         )
-    connection = sqlite3.connect(":memory:")
+    connection = library.connect(":memory:")
     connection.enable_load_extension(True)
     sqlite_vec.load(connection)
     return connection
@@ -119,6 +119,21 @@ def test_sqlite_vec_texts_and_errors(bits, connection):
     assert [name for name, _ in rows] == ["a", "b", "c"]
     stored = np.frombuffer(b"".join(code for _, code in rows), np.uint8)
     assert_array_equal(reverse_bits(stored.reshape(packed.shape)), packed)
+
+
+def test_a_failed_export_keeps_the_transaction_of_the_caller(index):
+    connection = sqlite3.connect(":memory:")  # without sqlite-vec
+    connection.execute("CREATE TABLE texts (text)")
+    connection.execute("INSERT INTO texts VALUES ('kept')")
+    with pytest.raises(sqlite3.OperationalError, match="vec0"):
+        to_sqlite_vec(index, connection)
+    connection.commit()
+    assert connection.execute("SELECT text FROM texts").fetchall() == [("kept",)]
+
+
+def test_codes_of_one_dimension_are_refused():
+    with pytest.raises(ValueError, match=r"must have shape \(n_codes, n_bytes\)"):
+        bit_strings(np.zeros(3, np.uint8))
 
 
 def test_postgres(index, queries, psql):
@@ -182,12 +197,14 @@ def test_arrow_and_parquet(bits, kind, tmp_path):
     from pyarrow import parquet
 
     ids = [kind(3 * i) for i in range(len(bits))]
-    index = HammingNeighbors().fit(bits, ids=ids).remove(ids[:2])
-    parquet.write_table(to_arrow(index), tmp_path / "codes.parquet")
-    table = parquet.read_table(tmp_path / "codes.parquet")
-    assert table["code"].to_pylist() == [row.tobytes() for row in pack_bits(bits[2:])]
-    assert table["id"].to_pylist() == ids[2:]
-    assert table.schema.metadata[b"n_bits"] == str(N_BITS).encode()
+    for kind in (HammingNeighbors, JaccardNeighbors):
+        index = kind().fit(bits, ids=ids).remove(ids[:2])
+        parquet.write_table(to_arrow(index), tmp_path / "codes.parquet")
+        table = parquet.read_table(tmp_path / "codes.parquet")
+        codes = [row.tobytes() for row in pack_bits(bits[2:])]
+        assert table["code"].to_pylist() == codes
+        assert table["id"].to_pylist() == ids[2:]
+        assert table.schema.metadata[b"n_bits"] == str(N_BITS).encode()
 
 
 def test_reversed_bits(bits):

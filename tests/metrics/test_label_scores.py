@@ -170,6 +170,13 @@ def test_packed_codes_and_other_formats_give_the_same(score, classes):
     assert score(queries, database, far[wanted], far[labels]) == reference
 
 
+def test_long_integers_of_two_types_are_told_apart():
+    labels = 2**60 + np.arange(3)
+    data = np.zeros((3, 1)), np.zeros((3, 1)), labels, labels.astype(np.uint64)
+    assert mean_average_precision_score(*data, k=1, ties="best") == 1
+    assert precision_within_radius_score(*data) == pytest.approx(1 / 3)
+
+
 @pytest.mark.parametrize("score", [*SCORES, *SHOWN])
 def test_sparse_indicators_give_the_same(score, indicators):
     queries, database, wanted, labels = indicators

@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    Normalizer,
     StandardScaler,
     normalize,
 )
@@ -323,6 +324,18 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data, metric):
         ranked.kneighbors(data.query)
     with pytest.raises(NotFittedError):
         AsymmetricNeighbors().replace(data.query > 0, ids=range(30))
+
+
+@each("form", [DataFrame, np.ndarray.tolist])
+@each("metric", METRICS)
+def test_rows_of_unit_length_in_frames_and_lists(data, form, metric):
+    rows = unit_rows(data.database.astype(np.float64))
+    with_frames = make_pipeline(Normalizer(), QUANTIZER).set_output(transform="pandas")
+    for encoder in (QUANTIZER, with_frames):
+        search = HashedNeighbors(encoder, metric=metric)
+        expected = search.fit(rows).kneighbors(rows[:9])
+        found = search.fit(form(rows)).kneighbors(rows[:9])
+        np.testing.assert_array_equal(found, expected)
 
 
 @each("index", [None, HammingNeighbors(), AsymmetricNeighbors(4)])
