@@ -129,7 +129,7 @@ def of_metrics():
     yield metrics.true_neighbors, rows | {"n_neighbors": 3}
     yield metrics.retrieval_scorer, {"estimator": encoder, "X": X, "y": Y}
     yield (
-        metrics.make_neighbor_recall_scorer(3, n_retrieved=9),
+        metrics.make_neighbor_recall_scorer(n_neighbors=3, n_retrieved=9),
         {"estimator": encoder, "X": X},
     )
 

@@ -147,7 +147,7 @@ def train(seed, n_bits, name, X, options):
         lr=1e-3,
         batch_size=options.batch_size,
         max_epochs=options.epochs,
-        correction=Correction("arm", 10, options.correction_epochs),
+        correction=Correction("arm", n_epochs=options.correction_epochs),
         callbacks=[Watch(dense(X[:LOSS_DOCUMENTS]), every, points, label)],
         random_state=seed,
         device=options.device,

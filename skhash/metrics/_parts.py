@@ -26,6 +26,7 @@ class Parts(NamedTuple):
     is_packed: bool = False  # whether codes come as packed bytes
     search: object = None  # of vectors, where it compares queries that are no codes
     before_search: object = None  # the transformer of the steps in front of that
+    metric: str = "euclidean"  # of the last one, by which vectors are near
 
     def searched(self, X):
         """Return rows as the search of vectors gets them."""
@@ -37,7 +38,8 @@ def take_apart(estimator) -> Parts:
     while hasattr(estimator, "best_estimator_"):
         estimator = estimator.best_estimator_
     steps = _steps(estimator)
-    index, is_packed, searched = None, False, ()
+    index, is_packed, searched = None, False, (None, None)
+    metric = steps[-1].metric if _ends_with(steps, "metric") else "euclidean"
     if _ends_with(steps, "encoder_", "index_"):
         search = steps.pop()
         index = search.index_
@@ -58,9 +60,9 @@ def take_apart(estimator) -> Parts:
             "that ends in one."
         )
     if len(steps) == 1:
-        return Parts(None, *steps, index, is_packed, *searched)
+        return Parts(None, *steps, index, is_packed, *searched, metric)
     whole = make_pipeline(*steps)
-    return Parts(whole[:-1], whole, index, is_packed, *searched)
+    return Parts(whole[:-1], whole, index, is_packed, *searched, metric)
 
 
 def _steps(estimator) -> list:

@@ -6,7 +6,7 @@ A scorer imports no estimator: `_parts` finds encoder and index in the scored ob
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import clone
@@ -29,6 +29,7 @@ from skhash.metrics._radius import (
 )
 from skhash.metrics._separability import class_distances
 from skhash.utils.arrays import is_numeric
+from skhash.utils.parameters import Metric
 
 _SET_BY_SCORER = {"average", "exclude_self", "packed", "return_coverage"}
 _USE_INSTEAD = {
@@ -164,7 +165,7 @@ class NeighborRecallScorer(_Scorer):
 
     _n_neighbors: int
     _n_retrieved: int
-    _metric: str
+    _metric: str | None
 
     def __call__(self, estimator, X, y=None) -> float:
         """Search `X` by its codes, and score the answers against true neighbours.
@@ -191,7 +192,8 @@ class NeighborRecallScorer(_Scorer):
             )
         as_given = is_numeric(X) or parts.before is None
         vectors = X if as_given else parts.before.transform(X)
-        truth = true_neighbors(vectors, None, self._n_neighbors, metric=self._metric)
+        metric = self._metric or parts.metric
+        truth = true_neighbors(vectors, None, self._n_neighbors, metric=metric)
         if parts.search is not None:
             rows = parts.searched(X)
             options = {"exclude_self": True, "return_distance": False}
@@ -294,7 +296,7 @@ def make_retrieval_scorer(score_func=mean_average_precision_score, **kwargs) -> 
 
 @maker
 def make_neighbor_recall_scorer(
-    n_neighbors: int = 10, n_retrieved: int = 100, metric: str = "euclidean"
+    *, n_neighbors: int = 10, n_retrieved: int = 100, metric: str | None = None
 ):
     """Make a scorer for the recall of the true neighbours, which needs no labels.
 
@@ -312,13 +314,19 @@ def make_neighbor_recall_scorer(
     n_retrieved : int, default=100
         Number N of codes, at most the `rerank` of a search. The fold must have more
         rows.
-    metric : {"euclidean", "cosine", "inner_product"}, default="euclidean"
-        Metric of the true neighbours.
+    metric : {"euclidean", "cosine", "inner_product"}, default=None
+        Metric of the true neighbours. None is that of what is scored, if it has a
+        `metric`, and otherwise "euclidean". Name one if a grid search varies it.
 
     Returns
     -------
     scorer : callable
         ``scorer(estimator, X, y=None) -> float``. It can be pickled.
+
+    Raises
+    ------
+    ValueError
+        If `metric` is none of these.
 
     See Also
     --------
@@ -349,6 +357,10 @@ def make_neighbor_recall_scorer(
     >>> cross_val_score(Binarizer(threshold=2), X, scoring=scorer).shape
     (5,)
     """
+    if metric not in (None, *get_args(Metric)):
+        raise ValueError(
+            f"metric={metric!r} is not one of {', '.join(get_args(Metric))}, or None."
+        )
     return NeighborRecallScorer(n_neighbors, n_retrieved, metric)
 
 

@@ -49,7 +49,8 @@ def with_parameters(*, kw_only=False):
     Parameters
     ----------
     kw_only : bool, default=False
-        Whether they are given by keyword only; `dataclasses.field` makes exceptions.
+        Whether the first one is given by keyword only, as all others are;
+        `dataclasses.field` makes exceptions.
 
     Examples
     --------
@@ -62,9 +63,11 @@ def with_parameters(*, kw_only=False):
     """
 
     def decorate(cls):
-        cls = dataclass(cls, eq=False, repr=False, kw_only=kw_only)
+        for first in [*cls.__annotations__][: not kw_only]:
+            setattr(cls, first, field(default=getattr(cls, first), kw_only=False))
+        cls = dataclass(cls, eq=False, repr=False, kw_only=True)
         kinds = get_type_hints(cls, include_extras=True)
-        names = [field.name for field in fields(cls)]
+        names = [parameter.name for parameter in fields(cls)]
         cls._parameter_constraints = {name: _constraint(kinds[name]) for name in names}
         cls.__init__.__annotations__ = {}  # `help` would print pages of them
         return cls

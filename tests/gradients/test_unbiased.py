@@ -270,7 +270,7 @@ def test_estimate_is_the_loss_less_a_constant_times_the_score(units, baseline):
 def test_rows_have_baselines_of_their_own():
     """Read before they take a new loss in, corrected for their start, 0 before it."""
     decay, units = 0.8, BernoulliUnits()
-    estimator = Reinforce("row", decay)
+    estimator = Reinforce("row", decay=decay)
     losses = torch.tensor([1.0, 5.0, -2.0, 0.5], dtype=torch.float64)
     rows = torch.tensor([6, 2, 9, 0])
 

@@ -135,7 +135,7 @@ def centers_of(loss, n_bits, n_classes):
 @each("margin_type", ["cos", "arc"])
 @each("make_labels", [classes, several_labels])
 def test_orthohash_is_its_formula(margin_type, make_labels):
-    loss = OrthoHashLoss("bernoulli", 0.3, margin_type, 5.0)
+    loss = OrthoHashLoss("bernoulli", margin=0.3, margin_type=margin_type, scale=5.0)
     labels, logits = make_labels(), randn(14, 6)
     y = (indicator(labels) if labels.shape[1] == 1 else labels).numpy()
     centers = centers_of(loss, 6, 3).numpy()

@@ -209,7 +209,7 @@ def test_sample_weight_reaches_fit_and_not_the_scorer(digits):
 @each("several", [False, True])
 def test_metadata_routing_does_not_break(digits, routing, several):
     X, y = digits
-    recall = make_neighbor_recall_scorer(5, 20)
+    recall = make_neighbor_recall_scorer(n_neighbors=5, n_retrieved=20)
     scoring = {"map": retrieval_scorer, "recall": recall}
     search = GridSearchCV(
         Signs().set_fit_request(sample_weight=True),
@@ -265,7 +265,7 @@ def recall(codes, X, n_neighbors=5, n_retrieved=20):
 
 def test_neighbor_recall_asks_the_space_of_the_input(digits):
     X, _ = digits
-    scorer = make_neighbor_recall_scorer(5, 20)
+    scorer = make_neighbor_recall_scorer(n_neighbors=5, n_retrieved=20)
     pipeline = make_pipeline(StandardScaler(), PCA(4), Signs(16)).fit(X)
     codes = pipeline.transform(X)
     reduced = pipeline[:-1].transform(X)
@@ -290,15 +290,15 @@ def test_neighbor_recall_of_texts_asks_the_space_of_the_encoder():
     pipeline = make_pipeline(TfidfVectorizer(), Signs(16), Index()).fit(texts)
     vectors = pipeline[0].transform(texts)
     own = recall(pipeline[:-1].transform(texts), vectors.toarray())
-    scorer = make_neighbor_recall_scorer(5, 20)
+    scorer = make_neighbor_recall_scorer(n_neighbors=5, n_retrieved=20)
     for rows in (texts, pd.Series(texts), pl.Series(texts), np.array(texts)):
         assert scorer(pipeline, rows) == pytest.approx(own)
     column = make_pipeline(FunctionTransformer(np.ravel), *pipeline)
     for frame in (pd.DataFrame({"text": texts}), pl.DataFrame({"text": texts})):
         assert scorer(column, frame) == pytest.approx(own)
     results = cross_validate(
-        pipeline, texts, cv=3, scoring=make_neighbor_recall_scorer(2, 5),
-        error_score="raise",
+        pipeline, texts, cv=3, error_score="raise",
+        scoring=make_neighbor_recall_scorer(n_neighbors=2, n_retrieved=5),
     )  # fmt: skip
     assert (results["test_score"] > 0).all()
 
@@ -307,10 +307,12 @@ def test_neighbor_recall_passes_the_metric_on(digits):
     X, _ = digits
     encoder = Signs(16).fit(X)
     values = {
-        make_neighbor_recall_scorer(5, 20, metric)(encoder, X)
-        for metric in ["euclidean", "cosine", "inner_product"]
+        make_neighbor_recall_scorer(n_retrieved=20, metric=metric)(encoder, X)
+        for metric in ["euclidean", "cosine", "inner_product", None]
     }
     assert len(values) == 3
+    with pytest.raises(ValueError, match="metric='cosin' is not one of euclidean, cos"):
+        make_neighbor_recall_scorer(metric="cosin")
 
 
 def test_what_cannot_be_scored_is_named(digits):
@@ -396,10 +398,10 @@ def test_a_search_that_compares_vectors_is_scored_by_them(digits):
     search = HashedNeighbors(Signs(4), rerank=199, vectors=True).fit(X[:150], y[:150])
     expected = search.score(X[150:], y[150:])
     assert retrieval_scorer(search, X[150:], y[150:]) == expected
-    assert make_neighbor_recall_scorer(10, 199)(search, X) == 1
-    assert make_neighbor_recall_scorer(10, 10)(search, X) == 1
+    assert make_neighbor_recall_scorer(n_neighbors=10, n_retrieved=199)(search, X) == 1
+    assert make_neighbor_recall_scorer(n_neighbors=10, n_retrieved=10)(search, X) == 1
     with pytest.raises(ValueError, match="n_retrieved=200 .*rerank=199 "):
-        make_neighbor_recall_scorer(10, 200)(search, X)
+        make_neighbor_recall_scorer(n_neighbors=10, n_retrieved=200)(search, X)
     by_codes = HashedNeighbors(Signs(4)).fit(X[:150], y[:150])
     assert retrieval_scorer(by_codes, X[150:], y[150:]) < expected - 0.1
 

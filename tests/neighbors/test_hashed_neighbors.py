@@ -264,7 +264,7 @@ def test_neighbor_recall_is_that_of_the_search(data, front, rerank):
     found = by_hand.kneighbors(rows, k, exclude_self=True, return_distance=False)
     truth = true_neighbors(X, n_neighbors=10, metric="cosine")
     shares = [len(set(a) & set(b)) / 10 for a, b in zip(found, truth, strict=True)]
-    recall = make_neighbor_recall_scorer(10, k, metric="cosine")
+    recall = make_neighbor_recall_scorer(n_retrieved=k)  # the metric is the search's
     assert recall(search, X) == pytest.approx(np.mean(shares))
     assert search[-1].index_.n_samples_fit_ == len(data.database)  # as before
 

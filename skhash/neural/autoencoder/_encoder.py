@@ -1,7 +1,6 @@
 """Stochastic autoencoders with a binary code: semantic hashing."""
 
 from collections.abc import Callable
-from dataclasses import field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -45,7 +44,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
 
     Parameters
     ----------
-    n_bits : int, default=32
+    n_bits : int, default=64
         Number of bits per code.
     hidden_layer_sizes : sequence of int, default=(512,)
         Number of units in each hidden layer of the encoder, with ReLU. ``()`` is a
@@ -224,7 +223,6 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
     [1.0, 1.0, 1.0, 1.0]
     """
 
-    n_bits: Count = field(default=32, kw_only=False)
     hidden_layer_sizes: ArrayLike = (512,)
     decoder: Literal["multinomial", "gaussian", "bernoulli"] = "multinomial"
     decoder_hidden_layer_sizes: ArrayLike | None = ()

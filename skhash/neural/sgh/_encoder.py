@@ -246,7 +246,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "scale_intercept_": optional(reals("n_bits")),
     }
 
-    def fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
+    def fit(self, X, y=None, *, pairs=None, pair_labels=None, ids=None) -> Self:
         """Learn the hash functions.
 
         For fit times, see :doc:`/benchmarks/encoding`.
@@ -281,7 +281,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         """
         return self._fit(X, y, pairs=pairs, pair_labels=pair_labels, ids=ids)
 
-    def partial_fit(self, X, y=None, pairs=None, pair_labels=None, ids=None) -> Self:
+    def partial_fit(self, X, y=None, *, pairs=None, pair_labels=None, ids=None) -> Self:
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call also builds the model from its rows, so pass it a few thousand

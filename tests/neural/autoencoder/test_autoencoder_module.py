@@ -171,7 +171,11 @@ def data_for(name):
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize(
     "posterior",
-    [Posterior(), CorrelatedPosterior(2, 1, 0.8), CorrelatedPosterior(2, 4, 0.8)],
+    [
+        Posterior(),
+        CorrelatedPosterior(2, n_mixture=1, scale=0.8),
+        CorrelatedPosterior(2, n_mixture=4, scale=0.8),
+    ],
     ids=str,
 )
 def test_exact_gradient_given_r_is_the_enumerated_one(name, posterior, fixed_normals):
@@ -254,7 +258,9 @@ def test_sparse_rows_give_the_same_loss_and_gradient():
     found = []
     for rows in (x, sparse_rows(x)):
         module = make_module(
-            CorrelatedPosterior(2, 3, 0.8), kl_weight=0.7, encoder_input="frequency"
+            CorrelatedPosterior(2, n_mixture=3, scale=0.8),
+            kl_weight=0.7,
+            encoder_input="frequency",
         )
         loss = module.loss(module(rows), Batch.of(rows))
         found.append(torch.cat([loss[None], gradients(loss, module)]))
