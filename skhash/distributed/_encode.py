@@ -25,6 +25,11 @@ def encode_blocks(encoder, X) -> Any:
     packed : dask.array.Array of shape (n_samples, ceil(n_bits / 8)), uint8
         Result of ``encoder.transform_packed``, not yet computed.
 
+    Raises
+    ------
+    TypeError
+        If the encoder has no such method, like a quantizer.
+
     Examples
     --------
     >>> import dask.array as da  # doctest: +SKIP
@@ -32,6 +37,10 @@ def encode_blocks(encoder, X) -> Any:
     >>> X = da.from_array(vectors, chunks=(100_000, -1))  # doctest: +SKIP
     >>> encode_blocks(encoder, X).to_zarr("codes.zarr")  # doctest: +SKIP
     """
+    if not hasattr(encoder, "transform_packed"):
+        raise TypeError(
+            f"{type(encoder).__name__} has no transform_packed; pass an encoder of bits."
+        )
     n_bits = len(encoder.get_feature_names_out())
     X = X.rechunk({1: -1})
     return X.map_blocks(

@@ -33,8 +33,9 @@ SCHEDULES = {
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
 }
 # The abstract optimizer; one that wants the same loss several times, where bits are
-# drawn anew; one for sparse gradients; and one that not every module can serve.
-NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "storm")
+# drawn anew; one for sparse gradients, one for matrices alone; and one that not every
+# module can serve.
+NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "muon", "storm")
 
 
 class Stopped(Exception):

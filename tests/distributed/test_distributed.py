@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from skhash import HammingNeighbors, ITQHash, SGHEncoder
+from skhash import AdditiveQuantizer, HammingNeighbors, ITQHash, SGHEncoder
 from skhash.distributed import ShardedNeighbors, encode_blocks
 from skhash.distributed._encode import _light
 
@@ -120,6 +120,8 @@ def test_blocks_are_encoded_as_the_whole(normalize):
         # State that only training needs is not sent along, and not lost here.
         assert not hasattr(_light(encoder), "net_")
         assert hasattr(encoder, "net_") == isinstance(encoder, SGHEncoder)
+    with pytest.raises(TypeError, match="AdditiveQuantizer has no transform_packed"):
+        encode_blocks(AdditiveQuantizer(2).fit(X[:300]), blocks)
 
 
 def test_blocks_without_rows_are_encoded():
