@@ -39,7 +39,7 @@ def encode_blocks(encoder, X) -> Any:
     """
     if not hasattr(encoder, "transform_packed"):
         raise TypeError(
-            f"{type(encoder).__name__} has no transform_packed; pass an encoder of bits."
+            f"{type(encoder).__name__} has no transform_packed; pass encoders of bits."
         )
     n_bits = len(encoder.get_feature_names_out())
     X = X.rechunk({1: -1})
