@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [path for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
 # Measured before these files named the version of the package: to be run again.
 WITHOUT_VERSION = {
-    *("billion", "binary_network_codes", "binary_network_training"),
+    "billion",
     "encoding_epyc",
     *("sbn_images_mlp", "semantic_hashing", "sgh_paper_mips", "supervised_hashing"),
     "st_estimators_steps",
