@@ -364,6 +364,20 @@ def test_directions_are_not_mixed_with_lengths(data, metric):
     np.testing.assert_array_equal(search.kneighbors(rows), before)
 
 
+def test_threads_can_be_changed_after_the_fit(data, monkeypatch):
+    counts, search = [], HashedNeighbors(ENCODER, n_jobs=1).fit(data.database)
+    original = HammingNeighbors._search_codes
+
+    def search_codes(self, *arguments):
+        counts.append(self.n_jobs)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(HammingNeighbors, "_search_codes", search_codes)
+    for n_jobs in (3, None, 2):
+        search.set_params(n_jobs=n_jobs).kneighbors(data.query)
+    assert counts == [3, 1, 2]  # by default, those of the index
+
+
 def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):
     quantizer = clone(QUANTIZER).fit(data.train)
     expected = HashedNeighbors(QUANTIZER).fit(data.train).kneighbors(data.query)
