@@ -636,8 +636,9 @@ class SBNClassifier(
         fed = FedRows(Rows(run.trained(X)), module)
         network = copy.deepcopy(module.network)
         states = []
+        order = run.again().generator  # batches of sorted rows would be of one class
         for generator in (module.generator, None):
-            batches = BatchIterator(fed, STATISTICS_ROWS, run.device)
+            batches = BatchIterator(fed, STATISTICS_ROWS, run.device, order)
             _modules.refresh_statistics(network, batches, generator)
             states.append(arrays_of(network))
         noisy, certain = states

@@ -456,6 +456,29 @@ def test_statistics_are_those_of_each_mode():
     assert np.abs(model.weights_[8] - model.det_statistics_[2]).max() > 0.01
 
 
+def test_statistics_are_those_of_all_classes_if_rows_are_sorted():
+    X, y = blobs(2, n_samples=1200)
+    order = np.argsort(y)
+    model = small(max_epochs=1).fit(X[order], y[order])
+    first, *_ = affine_maps(model, model.det_statistics_)
+    var = (standardized(model, X) @ first[0].T).var(axis=0)
+    np.testing.assert_allclose(model.det_statistics_[1], var, rtol=0.1)
+
+
+def test_augmentations_differ_between_calls_of_partial_fit():
+    """Also those that draw from torch's global generators."""
+    (X, y), drawn = blobs(), []
+
+    def augment(images, generator):
+        drawn.append(torch.rand(()).item())
+        return images
+
+    model = small(augment=augment, input_shape=(1, 2, 2), batch_size=60)
+    for _ in range(2):
+        model.partial_fit(X, y, classes=np.unique(y))
+    assert len({*drawn}) == 4
+
+
 def test_partial_fit_is_fit_in_parts():
     X, y = blobs()
     model = small(max_epochs=3).fit(X, y)
