@@ -314,6 +314,10 @@ class SBNClassifier(
         norms are recalibrated on the rows of each call. Only `lr`, `batch_size` and the
         parameters of prediction may change between calls; `max_epochs` is not used.
 
+        Schedules that need a number of epochs, "cosine" and "step", have no effect
+        here. After `fit`, the step size remains that of its last epoch, which is tiny
+        with "cosine", unless the classifier was loaded from a file.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

@@ -33,9 +33,9 @@ SCHEDULES = {
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
 }
 # The abstract optimizer; one that wants the same loss several times, where bits are
-# drawn anew; one for sparse gradients, one for matrices alone; and one that not every
-# module can serve.
-NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "muon", "storm")
+# drawn anew; one for sparse gradients, one for matrices alone, one for the gradient of
+# all rows without weight decay; and one that not every module can serve.
+NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "muon", "rprop", "storm")
 
 
 class Stopped(Exception):
@@ -305,7 +305,7 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
     """Train a net, as its run says, and return a record of each epoch.
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
-    seconds: plain numbers.
+    seconds: plain numbers. An epoch within which a callback ended training has none.
 
     Raises
     ------
@@ -328,13 +328,14 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
         with threads_that_pay(work), seeded_globals(seed, run.device):
             with suppress(Stopped):
                 net.fit_loop(data, epochs=epochs)
+        if "train_loss" not in net.history[-1]:
+            net.history.pop()  # a callback ended the training within this epoch
         net.notify("on_train_end", X=data, y=None)
-        loss = float(net.history[-1]["train_loss"])
-        if not np.isfinite(loss):
-            n_epochs = len(net.history) - n_before
+        losses = [float(record["train_loss"]) for record in net.history[n_before:]]
+        if not np.isfinite(losses[-1:]).all():
             raise ValueError(
-                f"Training diverged: the loss is {loss} after {n_epochs} epoch(s) with "
-                f"lr={net.lr:.3g}. Lower lr."
+                f"Training diverged: the loss is {losses[-1]} after {len(losses)} "
+                f"epoch(s) with lr={net.lr:.3g}. Lower lr."
             )
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
