@@ -182,6 +182,8 @@ class HashNet(NeuralNet):
         """Start optimizer and schedule afresh, for `n_epochs` epochs."""
         if phase:
             self.initialize_optimizer()
+            for group in self.optimizer_.param_groups:  # as schedulers of torch go on
+                group["initial_lr"] = self.lr
         self.module_.start_phase(phase)
         self.n_epochs, self.n_steps, self.first_epoch = n_epochs, 0, len(self.history)
 
