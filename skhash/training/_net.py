@@ -325,8 +325,9 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
         n_before = len(net.history)
         # skorch's `partial_fit` would take an interrupt of the user for an early end.
         net.notify("on_train_begin", X=data, y=None)
-        # A user's network draws from torch's global generators, each time differently.
-        seed = run.seeds[1] + n_before
+        # A user's network draws from torch's global generators: each time differently,
+        # and differently from the module's own generator.
+        seed = run.seeds[1] + 1 + n_before
         with threads_that_pay(work), seeded_globals(seed, run.device):
             with suppress(Stopped):
                 net.fit_loop(data, epochs=epochs)

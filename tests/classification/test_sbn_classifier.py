@@ -465,12 +465,16 @@ def test_statistics_are_those_of_all_classes_if_rows_are_sorted():
 
 def test_augmentations_differ_between_calls_of_partial_fit():
     """Also those that draw from torch's global generators."""
-    (X, y), seen = blobs(), []
-    model = small(input_shape=(1, 2, 2), batch_size=60)
-    model.augment = lambda images, _: seen.append(torch.rand(()).item()) or images
+    (X, y), seen = blobs(), set()
+
+    def augment(images, generator):
+        seen.update(torch.rand((), generator=g).item() for g in (None, generator))
+        return images
+
+    model = small(augment=augment, input_shape=(1, 2, 2), batch_size=60)
     for _ in range(2):
         model.partial_fit(X, y, classes=np.unique(y))
-    assert len({*seen}) == 4
+    assert len(seen) == 8
 
 
 def test_partial_fit_is_fit_in_parts():
