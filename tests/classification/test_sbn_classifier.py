@@ -472,8 +472,7 @@ def test_augmentations_differ_between_calls_of_partial_fit():
         return images
 
     model = small(augment=augment, input_shape=(1, 2, 2), batch_size=60)
-    for _ in range(2):
-        model.partial_fit(X, y, classes=np.unique(y))
+    model.partial_fit(X, y, classes=np.unique(y)).partial_fit(X, y)
     assert len(seen) == 8
 
 

@@ -332,8 +332,7 @@ def test_an_epoch_that_a_callback_ends_early_has_no_record(X):
             raise KeyboardInterrupt
 
     net = shift_net(callbacks=[type("Stop", (Callback,), {"on_batch_end": stop})()])
-    (record,) = fit(net, X, None, 5)
-    assert record["epoch"] == 1
+    assert len(fit(net, X, None, 5)) == 1
 
 
 def test_silence_and_verbose(X, capsys):
