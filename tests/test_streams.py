@@ -284,7 +284,7 @@ def test_callbacks_that_watch_validation_need_some(estimator):
 
 
 @each_stream
-@each("optimizer", ["lbfgs", "LBFGS", "SparseAdam", "muon"])
+@each("optimizer", ["lbfgs", "LBFGS", "SparseAdam", "muon", "Rprop"])
 def test_optimizers_that_cannot_work_are_named(estimator, optimizer):
     with pytest.raises(ValueError, match=f"optimizer='{optimizer}'"):
         clone(estimator).set_params(optimizer=optimizer).fit(X, Y)

@@ -314,6 +314,10 @@ class SBNClassifier(
         norms are recalibrated on the rows of each call. Only `lr`, `batch_size` and the
         parameters of prediction may change between calls; `max_epochs` is not used.
 
+        Schedules that need a number of epochs, "cosine" and "step", have no effect
+        here. After `fit`, the step size remains that of its last epoch, which is tiny
+        with "cosine", unless the classifier was loaded from a file.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -636,8 +640,9 @@ class SBNClassifier(
         fed = FedRows(Rows(run.trained(X)), module)
         network = copy.deepcopy(module.network)
         states = []
+        order = run.again().generator  # batches of sorted rows would be of one class
         for generator in (module.generator, None):
-            batches = BatchIterator(fed, STATISTICS_ROWS, run.device)
+            batches = BatchIterator(fed, STATISTICS_ROWS, run.device, order)
             _modules.refresh_statistics(network, batches, generator)
             states.append(arrays_of(network))
         noisy, certain = states

@@ -43,10 +43,10 @@ def hash_centers(n_classes, n_bits, method, generator) -> torch.Tensor:
         "hadamard" takes rows of Hadamard matrices, in random order and with random
         signs. Up to `n_bits` centres differ pairwise in half of the bits, and up to
         ``2 n_bits`` in half of them or in all. Lengths that are not powers of two are
-        composed of blocks that are, such as 48 = 32 + 16. The distances then hold for
-        as many classes as for the smallest block; for more classes, at least the
-        largest block keeps its distances. Classes beyond twice the largest block get
-        random signs, which may be close to each other; use "distance" instead.
+        composed of blocks that are, such as 48 = 32 + 16. Each block then has these
+        distances for as many classes as it has bits, or twice as many; classes beyond
+        that share its rows. Classes beyond twice the largest block get random signs,
+        which may be close to each other; use "distance" instead.
 
         "bernoulli" draws random signs.
 

@@ -350,6 +350,6 @@ class DualHashObjective(Objective):
         if self.v is None:
             return {"dual_active_fraction_": None}
         n_updated, n_active = self.n_updates.tolist()
-        if n_updated and not n_active:
+        if n_updated and not n_active and not self.solver.whole:
             warnings.warn(INERT.format(self.loss.solver), stacklevel=7)
         return {"dual_active_fraction_": n_active / max(n_updated, 1)}

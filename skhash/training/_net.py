@@ -33,9 +33,9 @@ SCHEDULES = {
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
 }
 # The abstract optimizer; one that wants the same loss several times, where bits are
-# drawn anew; one for sparse gradients, one for matrices alone; and one that not every
-# module can serve.
-NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "muon", "storm")
+# drawn anew; one for sparse gradients, one for matrices alone, one for the gradient of
+# all rows without weight decay; and one that not every module can serve.
+NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "muon", "rprop", "storm")
 
 
 class Stopped(Exception):
@@ -182,6 +182,8 @@ class HashNet(NeuralNet):
         """Start optimizer and schedule afresh, for `n_epochs` epochs."""
         if phase:
             self.initialize_optimizer()
+            for group in self.optimizer_.param_groups:  # as schedulers of torch go on
+                group["initial_lr"] = self.lr
         self.module_.start_phase(phase)
         self.n_epochs, self.n_steps, self.first_epoch = n_epochs, 0, len(self.history)
 
@@ -305,7 +307,7 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
     """Train a net, as its run says, and return a record of each epoch.
 
     A record has ``epoch``, ``train_loss``, ``valid_loss`` with a split, and ``dur``, in
-    seconds: plain numbers.
+    seconds: plain numbers. An epoch within which a callback ended training has none.
 
     Raises
     ------
@@ -323,17 +325,20 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
         n_before = len(net.history)
         # skorch's `partial_fit` would take an interrupt of the user for an early end.
         net.notify("on_train_begin", X=data, y=None)
-        # A user's network draws from torch's global generators.
-        with threads_that_pay(work), seeded_globals(run.seeds[1], run.device):
+        # A user's network draws from torch's global generators: each time differently,
+        # and differently from the module's own generator.
+        seed = run.seeds[1] + 1 + n_before
+        with threads_that_pay(work), seeded_globals(seed, run.device):
             with suppress(Stopped):
                 net.fit_loop(data, epochs=epochs)
+        if "train_loss" not in net.history[-1]:
+            net.history.pop()  # a callback ended the training within this epoch
         net.notify("on_train_end", X=data, y=None)
-        loss = float(net.history[-1]["train_loss"])
-        if not np.isfinite(loss):
-            n_epochs = len(net.history) - n_before
+        losses = [float(record["train_loss"]) for record in net.history[n_before:]]
+        if not np.isfinite(losses[-1:]).all():
             raise ValueError(
-                f"Training diverged: the loss is {loss} after {n_epochs} epoch(s) with "
-                f"lr={net.lr:.3g}. Lower lr."
+                f"Training diverged: the loss is {losses[-1]} after {len(losses)} "
+                f"epoch(s) with lr={net.lr:.3g}. Lower lr."
             )
     for record in net.history:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net

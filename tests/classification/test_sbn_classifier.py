@@ -456,6 +456,26 @@ def test_statistics_are_those_of_each_mode():
     assert np.abs(model.weights_[8] - model.det_statistics_[2]).max() > 0.01
 
 
+def test_statistics_are_those_of_all_classes_if_rows_are_sorted():
+    X, y = blobs(2, n_samples=1200)
+    model = small(max_epochs=1).fit(X[np.argsort(y)], np.sort(y))
+    var = (standardized(model, X) @ model.weights_[0].T).var(axis=0)
+    np.testing.assert_allclose(model.det_statistics_[1], var, rtol=0.1)
+
+
+def test_augmentations_differ_between_calls_of_partial_fit():
+    """Also those that draw from torch's global generators."""
+    (X, y), seen = blobs(), set()
+
+    def augment(images, generator):
+        seen.update(torch.rand((), generator=g).item() for g in (None, generator))
+        return images
+
+    model = small(augment=augment, input_shape=(1, 2, 2), batch_size=60)
+    model.partial_fit(X, y, classes=np.unique(y)).partial_fit(X, y)
+    assert len(seen) == 8
+
+
 def test_partial_fit_is_fit_in_parts():
     X, y = blobs()
     model = small(max_epochs=3).fit(X, y)

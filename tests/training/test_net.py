@@ -11,7 +11,7 @@ import pytest
 import torch
 from cases import each
 from scipy import sparse
-from skorch.callbacks import EarlyStopping
+from skorch.callbacks import Callback, EarlyStopping
 from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 from torch import nn
@@ -324,6 +324,15 @@ def test_early_stopping_of_an_encoder():
     assert encoder.callbacks is callbacks
     json.dumps(encoder.history_)
     assert encoder.fit(X).n_iter_ == 3  # a second fit starts with a fresh clone
+
+
+def test_an_epoch_that_a_callback_ends_early_has_no_record(X):
+    def stop(callback, net, **kwargs):
+        if len(net.history) == 2:
+            raise KeyboardInterrupt
+
+    net = shift_net(callbacks=[type("Stop", (Callback,), {"on_batch_end": stop})()])
+    assert len(fit(net, X, None, 5)) == 1
 
 
 def test_silence_and_verbose(X, capsys):

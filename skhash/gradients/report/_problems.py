@@ -202,12 +202,12 @@ class _Probe(StraightThrough):
 def seeded(seed, device):
     """Return a generator of this seed.
 
-    The global ones get it too, for the model's own noise such as dropout. Seeding them
-    with `torch.manual_seed` would take longer than a small gradient.
+    The global ones get the next one, for the model's own noise, which has to differ
+    from that of the units. `torch.manual_seed` would take longer than a small gradient.
     """
-    torch.default_generator.manual_seed(seed)
+    torch.default_generator.manual_seed(seed + 1)
     if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
+        torch.cuda.manual_seed(seed + 1)
     return torch.Generator(device=device).manual_seed(seed)
 
 

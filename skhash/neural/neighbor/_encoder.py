@@ -317,6 +317,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Only the parameters `lr` and `batch_size` may change between calls. `max_epochs`
         is the number of calls over which the relaxation of the signs becomes steep.
 
+        Schedules that need a number of epochs, "cosine" and "step", have no effect
+        here. After `fit`, the step size remains that of its last epoch, which is tiny
+        with "cosine", unless the encoder was loaded from a file.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

@@ -290,6 +290,10 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         `lr` and `batch_size` may change between calls; `max_epochs` is not used. Each
         call draws new pairs.
 
+        Schedules that need a number of epochs, "cosine" and "step", have no effect
+        here. After `fit`, the step size remains that of its last epoch, unless the
+        encoder was loaded from a file.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

@@ -118,6 +118,8 @@ class SupervisedHash(MLPLogitsMixin, BaseNeuralHasher):
         not.
     separability_ : float
         ``inter_distance_ - intra_distance_``.
+    n_bits_, input_shape_ : int, list of int or None
+        Those of the fit.
     dual_active_fraction_ : float or None
         As in `DualHashEncoder`, for `skhash.losses.DualHashLoss`; None for others.
     history_ : list of dict
@@ -427,6 +429,8 @@ class DualHashEncoder(SupervisedHash):
     scale_ : float
         Square root of the mean variance of the columns; training divides the data by
         it.
+    n_bits_, input_shape_ : int, list of int or None
+        Those of the fit.
     history_ : list of dict
         ``epoch``, ``train_loss``, ``dur`` (seconds) and, with `validation_fraction`,
         ``valid_loss`` of each epoch.

@@ -343,6 +343,7 @@ def test_correction_adds_epochs_with_its_own_estimator(validation_fraction):
     encoder = make(
         correction=Correction(n_samples=4, n_epochs=2),
         validation_fraction=validation_fraction,
+        callbacks=[LRScheduler("StepLR", step_size=9)],  # goes on in the second phase
     ).fit(COUNTS)
     assert [record["epoch"] for record in encoder.history_] == [1, 2, 3, 4, 5]
     assert encoder.n_iter_ == 5

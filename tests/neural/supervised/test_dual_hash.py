@@ -80,6 +80,12 @@ def test_an_inert_dual_is_warned_of():
     assert fitted.set_params(loss="csq").fit(X, Y).dual_active_fraction_ is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_inert_dual_beside_the_whole_penalty_is_not():
+    fitted = encoder(DualSolver(u_step=1e-3, whole=True)).fit(X, Y)
+    assert fitted.dual_active_fraction_ == 0.0
+
+
 @each("solver", ["dual_dc", DualSolver(u_step=1.5)])
 def test_an_active_dual_is_measured(solver):
     with warnings.catch_warnings():
