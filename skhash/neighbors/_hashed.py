@@ -503,6 +503,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         check_params(self)
         self = copy(self)  # another thread may fit it again meanwhile
         self._check_metric()
+        if exclude_self and X is not None and not by_decoder(self.index_):
+            # Their codes are known, so the encoder checks nothing.
+            validate_data(self, X, reset=False, skip_check_array=True)
         if what == "nearest":
             reach = self.n_neighbors if reach is None else reach
         if self.rerank is not None:
@@ -880,5 +883,5 @@ def seen_by(encoder, X, checks=False):
     if X is None:
         return encoder, None
     if checks:
-        X = validate_data(encoder, X, reset=False, accept_sparse=True, dtype=None)
+        X = validate_data(encoder, X, reset=False, accept_sparse="csr", dtype=None)
     return encoder, unit_rows(X) if getattr(encoder, "normalize", False) else X

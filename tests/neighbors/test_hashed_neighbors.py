@@ -326,6 +326,15 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data, metric):
         AsymmetricNeighbors().replace(data.query > 0, ids=range(30))
 
 
+@each("rerank", [None, 20])
+def test_fitted_rows_of_known_codes_have_the_names_of_the_fit(data, rerank):
+    named = DataFrame(data.database).add_prefix("pixel")
+    search = HashedNeighbors(ENCODER, rerank=rerank, vectors=bool(rerank)).fit(named)
+    search.kneighbors(named, exclude_self=True)
+    with pytest.raises(ValueError, match="names"):
+        search.kneighbors(named[named.columns[::-1]], exclude_self=True)
+
+
 @each("form", [DataFrame, np.ndarray.tolist])
 @each("metric", METRICS)
 def test_rows_of_unit_length_in_frames_and_lists(data, form, metric):
