@@ -102,7 +102,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
           the encoder's codes, using a `skhash.quantization.LinearDecoder` that `fit`
           fits to these codes.
     n_jobs : int, default=None
-        Number of threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`. None leaves searches to the
+        parameter of `index`.
     verbose : bool, default=False
         Whether `fit` prints its steps and the time elapsed.
 
@@ -502,6 +503,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             check_is_fitted(self)  # takes as long as a small search
         check_params(self)
         self = copy(self)  # another thread may fit it again meanwhile
+        if self.n_jobs is not None:
+            self.index_ = copy(self.index_).set_params(n_jobs=self.n_jobs)
         self._check_metric()
         if exclude_self and X is not None and not by_decoder(self.index_):
             # Their codes are known, so the encoder checks nothing.
@@ -686,8 +689,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             is_quantizer = quantizer_of(self.encoder_) is not None
             index = AsymmetricNeighbors() if is_quantizer else HammingNeighbors()
         index = clone(index).set_params(packed=True, n_neighbors=self.n_neighbors)
-        if self.n_jobs is not None:
-            index.set_params(n_jobs=self.n_jobs)
         if by_decoder(index):
             return index.set_params(metric=self.metric)
         if quantizer_of(self.encoder_) is not None:

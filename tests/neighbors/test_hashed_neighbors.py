@@ -335,6 +335,22 @@ def test_fitted_rows_of_known_codes_have_the_names_of_the_fit(data, rerank):
         search.kneighbors(named[named.columns[::-1]], exclude_self=True)
 
 
+@each("rerank", [None, 20])
+def test_the_number_of_threads_may_change_after_the_fit(data, rerank):
+    asked = []
+
+    class Telling(HammingNeighbors):
+        def kneighbors(self, *args, **options):
+            asked.append(self.n_jobs)
+            return super().kneighbors(*args, **options)
+
+    params = {"index": Telling(n_jobs=2), "rerank": rerank, "vectors": bool(rerank)}
+    search = HashedNeighbors(ENCODER, n_jobs=4, **params).fit(data.database)
+    for n_jobs in (4, 1, None):
+        search.set_params(n_jobs=n_jobs).kneighbors(data.query)
+    assert asked == [4, 1, 2]
+
+
 @each("form", [DataFrame, np.ndarray.tolist])
 @each("metric", METRICS)
 def test_rows_of_unit_length_in_frames_and_lists(data, form, metric):
