@@ -326,17 +326,14 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data, metric):
         AsymmetricNeighbors().replace(data.query > 0, ids=range(30))
 
 
-@each("rerank", [None, 20])
-def test_fitted_rows_of_known_codes_have_the_names_of_the_fit(data, rerank):
+def test_fitted_rows_of_known_codes_have_the_names_of_the_fit(data):
     named = DataFrame(data.database).add_prefix("pixel")
-    search = HashedNeighbors(ENCODER, rerank=rerank, vectors=bool(rerank)).fit(named)
-    search.kneighbors(named, exclude_self=True)
+    search = by_vectors(20).fit(named)
     with pytest.raises(ValueError, match="names"):
         search.kneighbors(named[named.columns[::-1]], exclude_self=True)
 
 
-@each("rerank", [None, 20])
-def test_the_number_of_threads_may_change_after_the_fit(data, rerank):
+def test_the_number_of_threads_may_change_after_the_fit(data):
     asked = []
 
     class Telling(HammingNeighbors):
@@ -344,8 +341,7 @@ def test_the_number_of_threads_may_change_after_the_fit(data, rerank):
             asked.append(self.n_jobs)
             return super().kneighbors(*args, **options)
 
-    params = {"index": Telling(n_jobs=2), "rerank": rerank, "vectors": bool(rerank)}
-    search = HashedNeighbors(ENCODER, n_jobs=4, **params).fit(data.database)
+    search = by_vectors(20, index=Telling(n_jobs=2), n_jobs=4).fit(data.database)
     for n_jobs in (4, 1, None):
         search.set_params(n_jobs=n_jobs).kneighbors(data.query)
     assert asked == [4, 1, 2]
