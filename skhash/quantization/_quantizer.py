@@ -89,8 +89,8 @@ class AdditiveQuantizer(
         Where `fit` and `transform` search for codes, as in `HammingNeighbors`. Devices
         may choose different codes if their errors differ only by rounding.
     random_state : int, RandomState instance or None, default=0
-        Seed for drawing training vectors, first centres and noise. By default fits are
-        reproducible; None draws anew in each.
+        Seed for drawing training vectors, first centres and noise. None is another seed
+        for each fit.
     verbose : bool, default=False
         Whether to print the mean squared error after each alternation.
 
