@@ -139,7 +139,7 @@ def main():
     options = parser.parse_args()
     search = skhash.load(options.folder, mmap=True)
     # Each request has its own thread, and several come at the same time.
-    search.index_.set_params(n_jobs=1)
+    search.set_params(n_jobs=1)
     # The first search verifies checksums and compiles kernels.
     search.kneighbors(np.ones((1, search.n_features_in_)), 1)
     address = options.host, options.port

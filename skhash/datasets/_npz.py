@@ -76,11 +76,6 @@ def _csr(path: PathLike, saved):
 
 def _csr_parts(path: PathLike, saved) -> dict[str, np.ndarray]:
     """Return the parts of a matrix that the file declares to be CSR."""
-    missing = [name for name in CSR_PARTS if name not in saved.files]
-    if missing:
-        raise ValueError(
-            f"{path} has no array {', '.join(missing)}; it holds {listed(saved.files)}."
-        )
     if "format" in saved.files:
         # SciPy writes bytes, which NumPy reads as a zero-dimensional array.
         name = _read_member(path, saved, "format").tolist()
@@ -90,6 +85,11 @@ def _csr_parts(path: PathLike, saved) -> dict[str, np.ndarray]:
                 f"{path} holds a sparse matrix in format {listed([repr(name)])}; only "
                 "'csr' is read. Save it with scipy.sparse.save_npz(path, X.tocsr())."
             )
+    missing = [name for name in CSR_PARTS if name not in saved.files]
+    if missing:
+        raise ValueError(
+            f"{path} has no array {', '.join(missing)}; it holds {listed(saved.files)}."
+        )
     arrays = {name: _read_member(path, saved, name) for name in CSR_PARTS}
     data, shape = arrays["data"], arrays["shape"]
     if shape.shape != (2,) or shape.dtype.kind not in "iu":

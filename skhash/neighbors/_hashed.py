@@ -101,7 +101,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
           the encoder's codes, using a `skhash.quantization.LinearDecoder` that `fit`
           fits to these codes.
     n_jobs : int, default=None
-        Number of threads, as in `HammingNeighbors`.
+        Number of threads, as in `HammingNeighbors`. None leaves searches to the
+        parameter of `index`.
     verbose : bool, default=False
         Whether `fit` prints its steps and the time elapsed.
 
@@ -217,6 +218,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
         new = as_it_is(self)  # other threads may search meanwhile
         validate_data(new, X, skip_check_array=True)
+        if isinstance(self.encoder, FrozenEstimator):
+            fitted = self.encoder.estimator  # which gets scaled rows without names
+            if hasattr(fitted, "feature_names_in_"):
+                validate_data(fitted, X, reset=False, skip_check_array=True)
         rows = new._rows_to_encode(X)
         with steps_of("HashedNeighbors", self.verbose) as begin:
             encoder = self._new_encoder()
@@ -505,6 +510,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             self.index_ = as_it_is(self.index_)
             self.index_.n_jobs = self.n_jobs
         self._check_metric()
+        if exclude_self and X is not None and not by_decoder(self.index_):
+            # Their codes are known, so the encoder checks nothing.
+            validate_data(self, X, reset=False, skip_check_array=True)
         if what == "nearest":
             reach = self.n_neighbors if reach is None else reach
         if self.rerank is not None:
@@ -685,8 +693,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             is_quantizer = quantizer_of(self.encoder_) is not None
             index = AsymmetricNeighbors() if is_quantizer else HammingNeighbors()
         index = clone(index).set_params(packed=True, n_neighbors=self.n_neighbors)
-        if self.n_jobs is not None:
-            index.set_params(n_jobs=self.n_jobs)
         if by_decoder(index):
             return index.set_params(metric=self.metric)
         if quantizer_of(self.encoder_) is not None:
@@ -889,5 +895,5 @@ def seen_by(encoder, X, checks=False):
     if X is None:
         return encoder, None
     if checks:
-        X = validate_data(encoder, X, reset=False, accept_sparse=True, dtype=None)
+        X = validate_data(encoder, X, reset=False, accept_sparse="csr", dtype=None)
     return encoder, unit_rows(X) if getattr(encoder, "normalize", False) else X

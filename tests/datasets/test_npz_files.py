@@ -76,6 +76,14 @@ def test_half_floats_become_floats(tmp_path, X):
     np.testing.assert_array_equal(read[[0, 2]].toarray(), X[[0, 2]].toarray())
 
 
+@pytest.mark.parametrize("form", ["coo", "dia", "bsr"])
+def test_other_sparse_formats_are_refused_with_the_remedy(tmp_path, X, form):
+    path = tmp_path / "other.npz"
+    sparse.save_npz(path, X.asformat(form))
+    with pytest.raises(ValueError, match=f"other.npz.*format '{form}'.*tocsr"):
+        open_vectors(path)
+
+
 def test_missing_parts_are_named(tmp_path):
     path = tmp_path / "bad.npz"
     np.savez(path, format=np.array(b"csr"), indptr=np.zeros(1))

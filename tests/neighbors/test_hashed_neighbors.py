@@ -326,6 +326,31 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data, metric):
         AsymmetricNeighbors().replace(data.query > 0, ids=range(30))
 
 
+def test_fitted_rows_of_known_codes_have_the_names_of_the_fit(data):
+    named = DataFrame(data.database).add_prefix("pixel")
+    search = by_vectors(20).fit(named)
+    with pytest.raises(ValueError, match="names"):
+        search.kneighbors(named[named.columns[::-1]], exclude_self=True)
+    frozen = FrozenEstimator(clone(ENCODER).fit(named))
+    for rows in (named[named.columns[::-1]], named.iloc[:, 1:]):
+        with pytest.raises(ValueError, match="names"):
+            HashedNeighbors(frozen, metric="cosine").fit(rows)
+
+
+def test_the_number_of_threads_may_change_after_the_fit(data):
+    asked = []
+
+    class Telling(HammingNeighbors):
+        def kneighbors(self, *args, **options):
+            asked.append(self.n_jobs)
+            return super().kneighbors(*args, **options)
+
+    search = by_vectors(20, index=Telling(n_jobs=2), n_jobs=4).fit(data.database)
+    for n_jobs in (4, 1, None):
+        search.set_params(n_jobs=n_jobs).kneighbors(data.query)
+    assert asked == [4, 1, 2]
+
+
 @each("form", [DataFrame, np.ndarray.tolist])
 @each("metric", METRICS)
 def test_rows_of_unit_length_in_frames_and_lists(data, form, metric):
@@ -362,20 +387,6 @@ def test_directions_are_not_mixed_with_lengths(data, metric):
     with pytest.raises(ValueError, match="to unit length, or fit again with metric="):
         search.partial_fit(7 * rows[:9])
     np.testing.assert_array_equal(search.kneighbors(rows), before)
-
-
-def test_threads_can_be_changed_after_the_fit(data, monkeypatch):
-    counts, search = [], HashedNeighbors(ENCODER, n_jobs=1).fit(data.database)
-    original = HammingNeighbors._search_codes
-
-    def search_codes(self, *arguments):
-        counts.append(self.n_jobs)
-        return original(self, *arguments)
-
-    monkeypatch.setattr(HammingNeighbors, "_search_codes", search_codes)
-    for n_jobs in (3, None, 2):
-        search.set_params(n_jobs=n_jobs).kneighbors(data.query)
-    assert counts == [3, 1, 2]  # by default, those of the index
 
 
 def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):

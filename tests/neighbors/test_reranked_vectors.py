@@ -199,8 +199,12 @@ def test_neither_threads_nor_chunks_change_the_answer(monkeypatch):
 def test_booleans_are_kept_as_numbers(make, tmp_path):
     search = HashedNeighbors(PCAHash(3), rerank=N, vectors=True)
     expected = clone(search).fit(1.0 * (VECTORS > 0)).kneighbors(QUERIES)
-    search.fit(make(VECTORS > 0)).save(tmp_path)
-    for one in (search, skhash.load(tmp_path)):
+    search.fit(make(VECTORS > 0)).save(tmp_path / "search")
+    file, half = tmp_path / "vectors.npy", N // 2
+    np.save(file, VECTORS[:half] > 0)
+    in_file = clone(search).set_params(vectors=file)
+    in_file.fit(np.load(file, mmap_mode="r")).partial_fit(make(VECTORS[half:] > 0))
+    for one in (search, skhash.load(tmp_path / "search"), in_file):
         np.testing.assert_array_equal(one.kneighbors(QUERIES), expected)
 
 

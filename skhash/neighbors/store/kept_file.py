@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from skhash.datasets import open_vectors
-from skhash.neighbors.store.rows import with_rows
+from skhash.neighbors.store.rows import as_numbers, with_rows
 from skhash.persistence.tensors import DamageError
 
 # Of files that `open_vectors` maps, and no others are opened.
@@ -50,15 +50,13 @@ class KeptFile:
                 f"There is no file {self.path}, which the search reads vectors from."
             )
         rows = open_vectors(path) if self.path.lower().endswith(SUFFIXES) else None
-        if not isinstance(rows, np.memmap) or rows.dtype.kind not in "iuf":
+        if not isinstance(rows, np.memmap) or rows.dtype.kind not in "biuf":
             raise ValueError(
                 f"{self.path} is not a file of numbers that can be read in place; "
                 "write one with np.save(path, skhash.datasets.open_vectors(file))."
             )
-        self._content, self.array = (
-            np.frombuffer(rows._mmap, np.uint8),
-            np.asarray(rows),
-        )
+        self._content = np.frombuffer(rows._mmap, np.uint8)
+        self.array = as_numbers(np.asarray(rows))
         # With room to grow into.
         self._added = self.array[:0].copy() if added is None else added
         self._n_added = len(self._added)

@@ -20,9 +20,13 @@ def read_labels(X, y):
 
 def read_vectors(X):
     """Return validated rows as searches read them; a memory map stays on disk."""
-    vectors = check_array(X)
-    vectors = vectors.view(np.uint8) if vectors.dtype == bool else vectors
+    vectors = as_numbers(check_array(X))
     return vectors if _is_mapped(vectors) else np.ascontiguousarray(vectors)
+
+
+def as_numbers(vectors):
+    """Return booleans as 0 and 1, and other vectors as they are."""
+    return vectors.view(np.uint8) if vectors.dtype == bool else vectors
 
 
 def _is_mapped(array):
