@@ -218,8 +218,9 @@ class AdditiveQuantizer(
         check_device(self.device)
         seed = seed_of(self.random_state)
         X, _ = self._sample(self._validate(X, reset=True), seed)
-        self.block_bits_, self.n_parts_ = choose_blocks(self.n_bytes, X.shape)
-        self.n_bits_ = 8 * self.n_bytes
+        n_bytes = int(self.n_bytes)  # which may be a NumPy integer of few bits
+        self.block_bits_, self.n_parts_ = choose_blocks(n_bytes, X.shape)
+        self.n_bits_ = 8 * n_bytes
         if self.n_parts_ > 1:
             return self._keep(X, *self._fit_parts(X, seed))
         n_blocks = self.n_bits_ // self.block_bits_
