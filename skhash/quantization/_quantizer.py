@@ -334,12 +334,13 @@ class AdditiveQuantizer(
 
     def _values(self, X):
         """Return the codes of validated rows, as values of blocks."""
+        self._validate_params()  # kernels rely on `beam_width`, which may have changed
         codebook = self.codebook_
         parts = (codebook[blocks] for blocks in self._parts())
         return np.hstack([self._find_codes(X, part, self.offset_) for part in parts])
 
     def _find_codes(self, X, codebook, offset):
-        width = self.beam_width
+        width = int(self.beam_width)
         return find_codes(X, codebook, offset, width, self.n_jobs, self.device)
 
     def _values_of(self, codes):

@@ -290,6 +290,8 @@ def test_what_does_not_fit_is_refused(digits):
     np.testing.assert_array_equal(quantizer.transform(digits), codes)
     copy = pickle.loads(pickle.dumps(quantizer))
     np.testing.assert_array_equal(copy.transform(digits), codes)
+    with pytest.raises(ValueError, match="'beam_width' parameter"):
+        quantizer.set_params(beam_width=65).transform(digits)
 
 
 def test_verbose_prints_the_error_of_each_alternation(digits, capsys, monkeypatch):
