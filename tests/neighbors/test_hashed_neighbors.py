@@ -32,12 +32,7 @@ from skhash.metrics import (
     precision_at_k_score,
     true_neighbors,
 )
-from skhash.neighbors import (
-    AsymmetricNeighbors,
-    HammingNeighbors,
-    JaccardNeighbors,
-    _hashed,
-)
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors, _hashed
 from skhash.quantization import LinearDecoder
 from skhash.utils.arrays import unit_rows
 from skhash.utils.chunks import RowView, dense_chunks, row_chunks
@@ -189,24 +184,13 @@ def test_the_score_of_codes(data):
     assert search.score(data.query, data.query_labels) == expected
     scorer = make_retrieval_scorer()
     assert scorer(search, data.query, data.query_labels) == expected
-    search = HashedNeighbors(ENCODER, index=JaccardNeighbors())
+    search.set_params(index=skhash.neighbors.JaccardNeighbors())
     search.fit(data.database, data.database_labels)
-    codes = search.encoder_.transform_packed(data.query)
-    expected = search.index_.score(codes, data.query_labels)
+    expected = search.index_.score(search._encode(data.query), data.query_labels)
     assert search.score(data.query, data.query_labels) == expected
 
 
-@each("kind", [np.int8, np.uint8])
-def test_numbers_of_small_integers_of_numpy(data, kind):
-    search = HashedNeighbors(kind(40), rerank=kind(127), vectors=True)
-    positions = search.fit(data.database[:200]).kneighbors(data.query, 3)[1]
-    assert search.index_.packed_codes_.shape == (200, 40) and len(positions)
-    bits = np.eye(20, dtype=int)
-    decoder = LinearDecoder(block_bits=kind(8)).fit(data.database[:20], bits)
-    assert decoder.codebook_.shape == (3, 256, 64)
-
-
-@each("rerank", [None, 40])
+@each("rerank", [None, np.int8(40)])
 @each("labels", ["classes", "several"])
 def test_the_score_is_that_of_what_is_found(data, labels, rerank):
     y, query_labels = data.database_labels, data.query_labels

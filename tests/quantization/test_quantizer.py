@@ -199,7 +199,7 @@ def test_rows_of_unit_length_are_known(digits):
     assert not AdditiveQuantizer(1, **QUICK).fit(digits[:300]).normalized_
 
 
-@pytest.mark.parametrize("n_bytes", [1, 8, 96])
+@pytest.mark.parametrize("n_bytes", [1, 8, np.int8(96)])
 @pytest.mark.parametrize("kind", ["a row", "three rows", "a column", "few values"])
 def test_little_data_is_encoded_nearly_exactly(kind, n_bytes):
     rng = np.random.default_rng(0)
