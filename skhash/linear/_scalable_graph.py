@@ -156,7 +156,7 @@ def whitening_of(features) -> np.ndarray:
         chunk = features[rows].astype(np.float64)
         scatter += chunk.T @ chunk
     values, vectors = np.linalg.eigh(scatter)
-    return vectors / np.sqrt(np.maximum(values, 0) + RIDGE * values.mean())
+    return vectors / np.sqrt(np.maximum(values, 0) + RIDGE * (values.mean() or 1))
 
 
 def similarity_of(X, mean, width: float, features) -> np.ndarray:

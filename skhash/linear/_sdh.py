@@ -14,6 +14,8 @@ from skhash.utils.targets import check_shared, encoded_targets
 from skhash.utils.torch import resolve_device, widest_float
 
 MAX_SWEEPS = 10
+# Of the squared distance of a row from an equal anchor, as a share of its square.
+ROUNDING = 1e-12
 
 
 @with_parameters(kw_only=True)
@@ -39,7 +41,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         measure distances. If there are fewer rows, all of them are anchors.
     gamma : float or "auto", default="auto"
         Inverse width of the kernel. "auto" is ``1 / (2 s^2)``, with s the mean distance
-        of a training row to the nearest anchor other than itself.
+        of a training row to the nearest anchor that is not equal to it.
     class_ridge : float, default=1.0
         Weight lambda of the squared norm of W, above 0.
     projection_weight : float, default=1e-5
@@ -158,7 +160,7 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
 
         squares = squared_distances(X, self.mean_, self.anchors_)
         if self.gamma == "auto":
-            self.gamma_ = 0.5 / mean_nearest_distance(squares, rows) ** 2
+            self.gamma_ = 0.5 / mean_nearest_distance(squares, self.anchors_) ** 2
         else:
             self.gamma_ = float(self.gamma)
         features = np.ones((X.shape[0], len(rows) + 1))
@@ -181,10 +183,13 @@ class SupervisedDiscreteHash(AnchorLogitsMixin, BaseHasher):
         return tags
 
 
-def mean_nearest_distance(squares, anchor_rows) -> float:
-    """Return the mean distance of a row to its nearest anchor other than itself."""
+def mean_nearest_distance(squares, anchors) -> float:
+    """Return the mean distance of a row to its nearest anchor that is not equal to it.
+
+    squares : ndarray of shape (n_samples, n_anchors), float64
+    """
     others = squares.copy()
-    others[anchor_rows, np.arange(len(anchor_rows))] = np.inf
+    others[squares <= ROUNDING * np.square(anchors).sum(axis=1)] = np.inf
     nearest = others.min(axis=1)
     return float(np.sqrt(nearest[np.isfinite(nearest)]).mean())
 

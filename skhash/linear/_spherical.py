@@ -91,8 +91,8 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
     If no row occurs twice, each bit is 1 for exactly half of the rows, rounded down if
     their number is odd.
 
-    Overlaps are computed on at most 20,000 rows, drawn at random; radii are medians
-    over all rows. Pivots remain linear combinations of the initial pivots, so rows are
+    Overlaps are computed on at most 20,000 rows, drawn at random; radii divide all
+    rows. Pivots remain linear combinations of the initial pivots, so rows are
     multiplied by these only once, and a move costs n n_bits^2 operations instead of n
     n_bits n_features. `fit` needs a few times ``8 * n_samples * n_bits`` bytes.
 
@@ -134,9 +134,12 @@ class SphericalHash(FittedBitsMixin, BaseHasher):
         )
         self.n_iter_ = len(self.imbalance_) - 1
         self.pivots_ = (mixing @ pivots).astype(np.float32)
-        # As `_logits` measures them, so that the split is even to the row.
         distances = np.sqrt(squared_distances(X, self.mean_, self.pivots_))
-        self.radii_ = np.median(distances, axis=0)
+        # Halfway between two rows: of one at the very radius, rounding would decide,
+        # which depends on the rows beside it.
+        half = X.shape[0] // 2
+        middle = np.partition(distances, [half - 1, half], axis=0)
+        self.radii_ = middle[half - 1 : half + 1].mean(axis=0)
 
     def _logits(self, X):
         squares = squared_distances(X, self.mean_, self.pivots_)

@@ -24,7 +24,7 @@ from skhash.codes import pack_bits
 from skhash.neighbors._asymmetric import AsymmetricNeighbors, chained
 from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
-from skhash.neighbors._index import BaseIndex, score_codes, score_search
+from skhash.neighbors._index import BaseIndex, score_search
 from skhash.neighbors._params import check_candidates, check_params, check_radius
 from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
 from skhash.neighbors.search.base import as_lists
@@ -420,7 +420,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         check_is_fitted(self)
         if by_decoder(self.index_) or self.rerank is not None:
             return score_search(self, self.index_, X, y, self.rerank)
-        return score_codes(self.index_, self._encode(self._scaled(X)), y)
+        return self.index_.score(self._encode(self._scaled(X)), y)
 
     @property
     def n_samples_fit_(self) -> int:
@@ -569,7 +569,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             check_radius(radius)
             most = largest_score(radius, self.metric, VectorScorer.dtype)
             best = partial(within, radius=most)
-        n_found = min(self.rerank + exclude_self, selected.n)
+        n_found = min(int(self.rerank) + exclude_self, selected.n)
         parts = self._reranked(index, X, exclude_self, n_found, best, **filters)
         parts = zip(*parts, strict=True)  # distances, and positions
         if radius is None:

@@ -73,6 +73,7 @@ class BaseIndex(SaveMixin, BaseEstimator):
         if replaces:
             store = _without(store, columns["ids"], "replaced")
         if store.decoder is not None:
+            store.decoder.check_codes(packed, np.shape(X)[1], self.packed)
             keys = store.decoder.keys(packed, added)
             store, columns["levels"] = store.with_levels(keys)
         self._store = store.append(packed, **columns)

@@ -76,7 +76,8 @@ class BlockMoments:
                 (np.ones(part.size), part.ravel(), starts), shape=(len(part), n_entries)
             )
             sums += one_hot.T @ (chunk - self.mean)
-        return sums
+        # What rounding of the mean leaves of rows far from the origin would grow.
+        return sums - np.outer(self.shares, sums[: 2**self.block_bits].sum(axis=0))
 
     def solve(self, ridge: float, prior=None) -> tuple[np.ndarray, np.ndarray]:
         """Return codebook, (n_blocks, n_values, n_features), float32, and offset.
@@ -113,6 +114,7 @@ class RowProducts:
         self.values, self.block_bits = values, block_bits
         self.mean = column_means(X)
         self.rows = dense_rows(X[:]) - self.mean
+        self.rows -= self.rows.mean(axis=0)  # as in `BlockMoments`
 
     def solve(self, ridge: float, prior=None) -> tuple[np.ndarray, np.ndarray]:
         """Return what `BlockMoments.solve` does."""

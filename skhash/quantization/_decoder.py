@@ -187,9 +187,10 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         check_consistent_length(X, bits)
         X, rows = self._sample(X)
         bits = bits[rows]
-        self.n_bits_, self.block_bits_ = bits.shape[1], self.block_bits
-        if self.block_bits == "auto":
-            self.block_bits_ = choose_block_bits(self.n_bits_, X.shape)
+        self.n_bits_, block_bits = bits.shape[1], self.block_bits
+        if block_bits == "auto":
+            block_bits = choose_block_bits(self.n_bits_, X.shape)
+        self.block_bits_ = int(block_bits)  # as for `AdditiveQuantizer.n_bytes`
         values = bits_to_values(bits, self.block_bits_)
         return self._keep(X, *self._alternate(X, values))
 

@@ -218,8 +218,9 @@ class AdditiveQuantizer(
         check_device(self.device)
         seed = seed_of(self.random_state)
         X, _ = self._sample(self._validate(X, reset=True), seed)
-        self.block_bits_, self.n_parts_ = choose_blocks(self.n_bytes, X.shape)
-        self.n_bits_ = 8 * self.n_bytes
+        n_bytes = int(self.n_bytes)  # which may be a NumPy integer of few bits
+        self.block_bits_, self.n_parts_ = choose_blocks(n_bytes, X.shape)
+        self.n_bits_ = 8 * n_bytes
         if self.n_parts_ > 1:
             return self._keep(X, *self._fit_parts(X, seed))
         n_blocks = self.n_bits_ // self.block_bits_
@@ -333,12 +334,13 @@ class AdditiveQuantizer(
 
     def _values(self, X):
         """Return the codes of validated rows, as values of blocks."""
+        self._validate_params()  # kernels rely on `beam_width`, which may have changed
         codebook = self.codebook_
         parts = (codebook[blocks] for blocks in self._parts())
         return np.hstack([self._find_codes(X, part, self.offset_) for part in parts])
 
     def _find_codes(self, X, codebook, offset):
-        width = self.beam_width
+        width = int(self.beam_width)
         return find_codes(X, codebook, offset, width, self.n_jobs, self.device)
 
     def _values_of(self, codes):

@@ -102,6 +102,11 @@ def test_logits_are_projections_of_centred_kernel_features(X, gamma):
     np.testing.assert_allclose((logits**2).mean(axis=0), 1, atol=0.01)
 
 
+def test_a_kernel_that_tells_no_rows_apart_makes_dead_bits(X):
+    with pytest.warns(UserWarning, match="4 of 4 bits are the same"):
+        ScalableGraphHash(4, gamma=1e-30, random_state=0).fit(X)
+
+
 def test_fit_draws_distinct_anchors_and_a_second_round(X, monkeypatch):
     calls = []
 

@@ -27,8 +27,9 @@ def test_half_of_the_rows_are_inside_each_ball(gaussian, n_rows, n_inside, monke
     X = gaussian[:n_rows]
     for max_rows in (n_rows, 100):  # radii look at all rows, whatever moved the pivots
         monkeypatch.setattr(_spherical, "MAX_ROWS", max_rows)
-        bits = SphericalHash(n_bits=24, random_state=0).fit_transform(X)
-        assert (bits.sum(axis=0) == n_inside).all()
+        encoder = SphericalHash(n_bits=24, random_state=0).fit(X)
+        assert (encoder.transform(X).sum(axis=0) == n_inside).all()
+        assert encoder.decision_function(X).all()  # or else rounding would decide
 
 
 def test_bits_say_who_is_inside(gaussian):

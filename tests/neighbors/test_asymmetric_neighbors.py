@@ -98,6 +98,10 @@ def test_a_failed_addition_leaves_the_index_as_it_was(data):
     with pytest.raises(ValueError, match="21 bits, but the decoder is for 20 bits"):
         index.fit(data.bits, decoder=decoder)
     np.testing.assert_array_equal(index.kneighbors(data.queries), expected)
+    codes = pack_bits(data.bits)
+    index = AsymmetricNeighbors(packed=True).fit(codes, decoder=data.decoder)
+    with pytest.raises(ValueError, match=r"The last 3 bit\(s\) of the last byte"):
+        index.partial_fit(codes | 1)  # or else its file would be refused
 
 
 @each("metric", ["euclidean", "cosine"])

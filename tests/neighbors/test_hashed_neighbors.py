@@ -184,9 +184,13 @@ def test_the_score_of_codes(data):
     assert search.score(data.query, data.query_labels) == expected
     scorer = make_retrieval_scorer()
     assert scorer(search, data.query, data.query_labels) == expected
+    search.set_params(index=skhash.neighbors.JaccardNeighbors())
+    search.fit(data.database, data.database_labels)
+    expected = search.index_.score(search._encode(data.query), data.query_labels)
+    assert search.score(data.query, data.query_labels) == expected
 
 
-@each("rerank", [None, 40])
+@each("rerank", [None, np.int8(40)])
 @each("labels", ["classes", "several"])
 def test_the_score_is_that_of_what_is_found(data, labels, rerank):
     y, query_labels = data.database_labels, data.query_labels

@@ -127,3 +127,11 @@ def test_chunks_make_the_same_moments(monkeypatch):
     hot -= hot.mean(axis=0)
     np.testing.assert_allclose(whole.moments, hot.T @ hot, atol=1e-9)
     np.testing.assert_allclose(whole.sums, hot.T @ (X - X.mean(axis=0)), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [BlockMoments, RowProducts])
+def test_far_rows_have_the_same_codebook(kind):
+    """Though float64 rounds their mean; whole numbers are exact."""
+    X, _, values = problem(64, 4)
+    near, far = (kind(np.rint(X) + at, values, 4).solve(0.1)[0] for at in (0, 2**50))
+    np.testing.assert_allclose(far, near, atol=1e-6 * np.abs(near).max())

@@ -177,7 +177,7 @@ def test_ridge_is_large_for_sums_of_bits_and_small_for_vectors_of_values(monkeyp
     assert choose_ridge(linear[:1], values[:1], 8) == max(_base.RIDGES)
 
 
-@pytest.mark.parametrize("block_bits", [1, 8])
+@pytest.mark.parametrize("block_bits", [1, np.int8(8)])
 def test_fit_takes_a_sample_of_many_rows(digits, bits, block_bits):
     decoder = LinearDecoder(block_bits=block_bits, max_train_samples=300)
     sampled = clone(decoder).fit(digits, bits)

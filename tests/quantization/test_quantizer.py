@@ -199,7 +199,7 @@ def test_rows_of_unit_length_are_known(digits):
     assert not AdditiveQuantizer(1, **QUICK).fit(digits[:300]).normalized_
 
 
-@pytest.mark.parametrize("n_bytes", [1, 8, 96])
+@pytest.mark.parametrize("n_bytes", [1, 8, np.int8(96)])
 @pytest.mark.parametrize("kind", ["a row", "three rows", "a column", "few values"])
 def test_little_data_is_encoded_nearly_exactly(kind, n_bytes):
     rng = np.random.default_rng(0)
@@ -290,6 +290,8 @@ def test_what_does_not_fit_is_refused(digits):
     np.testing.assert_array_equal(quantizer.transform(digits), codes)
     copy = pickle.loads(pickle.dumps(quantizer))
     np.testing.assert_array_equal(copy.transform(digits), codes)
+    with pytest.raises(ValueError, match="'beam_width' parameter"):
+        quantizer.set_params(beam_width=65).transform(digits)
 
 
 def test_verbose_prints_the_error_of_each_alternation(digits, capsys, monkeypatch):

@@ -54,9 +54,11 @@ class MultiIndex(Algorithm):
         return self.starts.nbytes + self.positions.nbytes if self.is_made else 0
 
     def bytes_to_make(self):
-        # A number a code for each part, and its place in one of them.
-        n = len(self.words)
-        return n * ((4 if n < 2**31 else 8) * (_n_parts(n, self.n_planes) + 1) + 8)
+        # A number a code for each part, and its place in one of them; a sample of the
+        # bits, as bytes and as floats, and three matrices of their correlations.
+        n, n_planes = len(self.words), self.n_planes
+        numbers = (4 if n < 2**31 else 8) * (_n_parts(n, n_planes) + 1) + 8
+        return n * numbers + n_planes * (5 * min(n, SAMPLE_ROWS) + 12 * n_planes)
 
     def make(self, n_jobs=None):
         n, n_words = self.words.shape

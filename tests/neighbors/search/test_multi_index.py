@@ -103,6 +103,14 @@ def test_a_crowd_of_equal_codes_takes_no_room_but_for_k(monkeypatch):
     assert most < 8 * (2**16 + 2 * n)
 
 
+def test_the_memory_of_tables_of_long_codes_is_known_before():
+    tables = MultiIndex(words_of(clustered(500, 1024)), 1024)
+    tracemalloc.start()
+    tables.make()
+    assert tracemalloc.get_traced_memory()[1] < 1.5 * tables.bytes_to_make()
+    tracemalloc.stop()
+
+
 def test_cost_grows_with_the_radius_and_with_crowds():
     spread = words_of(np.random.default_rng(0).integers(0, 2, (4096, 64)))
     crowded = words_of(clustered(4096, 64))
