@@ -110,7 +110,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     ----------
     encoder_ : estimator
         The fitted encoder or quantizer.
-    index_ : HammingNeighbors or AsymmetricNeighbors
+    index_ : HammingNeighbors, JaccardNeighbors or AsymmetricNeighbors
         The fitted index.
     decoder_ : LinearDecoder
         The decoder of the codes. Defined only for an encoder with an
@@ -122,9 +122,12 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         False at the positions of removed vectors, True elsewhere.
     ids_ : ndarray of shape (n_samples_fit_,), int64 or str
         Id of the vector at each position. Defined only if ids were given.
+    y_ : ndarray of shape (n_samples_fit_,) or (n_samples_fit_, n_labels)
+        Labels of the vector at each position. Defined only if labels were given.
     nbytes_ : int
-        Bytes that the index holds: codes and the numbers stored with them, the
-        decoder, and kept vectors. Memory-mapped files are included.
+        Bytes that the index holds: codes and the numbers stored with them, the decoder,
+        and kept vectors, in memory or mapped from the file of the index. The file that
+        `vectors` names does not count.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -439,7 +442,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
 
     @property
     def y_(self) -> np.ndarray:
-        """Label of the vector at each position, if labels were given."""
+        """Labels of the vector at each position, if labels were given."""
         return self.index_.y_
 
     @property
