@@ -70,7 +70,8 @@ def found_by_codes(device):
     index = HammingNeighbors(4, radius=2, device=device).fit(bits[20:]).remove([3, 9])
     yield from index.kneighbors(bits[:20])
     yield from map(np.concatenate, index.radius_neighbors(bits[:20]))
-    both = HashedNeighbors(PCAHash(9, device=device), index=clone(index)).fit(X)
+    encoder = PCAHash(9, device=device)
+    both = HashedNeighbors(encoder, n_neighbors=4, index=clone(index)).fit(X)
     yield from both.kneighbors(X[:20])
 
 
