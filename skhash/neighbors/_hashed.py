@@ -41,6 +41,7 @@ from skhash.utils.arrays import (
     are_zero,
     as_array,
     check_array,
+    is_checked,
     is_numeric,
     unit_rows,
     validate_data,
@@ -897,6 +898,6 @@ def seen_by(encoder, X, checks=False):
         return seen_by(encoder[-1], X, checks)
     if X is None:
         return encoder, None
-    if checks:
+    if checks and not is_checked(encoder, X):
         X = validate_data(encoder, X, reset=False, accept_sparse="csr", dtype=None)
     return encoder, unit_rows(X) if getattr(encoder, "normalize", False) else X

@@ -21,7 +21,7 @@ from skhash.numerics._levels import (
     numbers_of,
     spare_bits,
 )
-from skhash.utils.arrays import check_array
+from skhash.utils.arrays import check_array, is_plain
 from skhash.utils.chunks import row_chunks
 from skhash.utils.lazy import LateModule
 from skhash.utils.threads import few_blas_threads
@@ -138,7 +138,7 @@ class Decoder:
     def read_queries(self, X, name):
         """Return validated queries."""
         n_features = len(self.offset)
-        if not is_plain(X, n_features):
+        if not is_plain(X):
             options = {"dtype": [np.float64, np.float32], "order": "C"}
             X = check_array(X, accept_sparse="csr", input_name=name, **options)
         if X.shape[1] != n_features:
@@ -302,18 +302,6 @@ class Decoder:
         most = np.abs(products) if products.ndim == 2 else np.abs(products).max(axis=2)
         _to_float32(2 * (most.sum(axis=1) + np.abs(starts)))
         return tables_of_bytes(products.astype(np.float32), starts, n_bytes)
-
-
-def is_plain(X, n_features):
-    """Return whether scikit-learn would return `X` as it is; its check is slow."""
-    return (
-        type(X) is np.ndarray
-        and X.dtype in (np.float64, np.float32)
-        and X.flags.c_contiguous
-        and X.shape[1:] == (n_features,)
-        and len(X) > 0
-        and bool(np.isfinite(X).all())
-    )
 
 
 def tables_of_bytes(summands, starts, n_bytes):
