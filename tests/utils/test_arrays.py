@@ -1,10 +1,14 @@
 """Rows of unit length against plain division, at every magnitude."""
 
 import numpy as np
+import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
+from skhash import AdditiveQuantizer, ITQHash
 from skhash.utils.arrays import unit_rows
 
 
@@ -26,3 +30,30 @@ def test_unit_rows_of_all_magnitudes(dtype, make, norm):
         found, scaled = found.toarray(), scaled.toarray()
     assert_allclose(found, expected, rtol=4 * finfo.eps)
     assert_array_equal(scaled, found, strict=True)
+
+
+@each("dtype", ["f2", "f4", "f8", ">f4", "i4", "u1"])
+@each("n", [1, 40, 400])
+def test_rows_of_unit_length_are_those_of_scikit_learn(dtype, n):
+    """Few rows are not checked by it, nor any rows twice."""
+    X = np.random.default_rng(n).integers(0, 90, size=(n, 300)).astype(dtype)
+    X[n // 2] = 0
+    expected = normalize(X.astype("f4") if dtype in ("f2", ">f4") else X)
+    for rows in (X, np.asfortranarray(X), X[::-1][::-1]):
+        found = unit_rows(rows)
+        assert found.dtype == expected.dtype
+        assert_array_equal(found, expected)
+    wrong = expected.copy()
+    wrong[-1, -1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        unit_rows(wrong)
+
+
+@each("estimator", [ITQHash(4), AdditiveQuantizer(1, n_alternations=1)])
+def test_a_row_is_checked_as_many_are(estimator):
+    X = np.random.default_rng(0).standard_normal((300, 9)).astype(np.float32)
+    estimator = clone(estimator).fit(X)
+    for row in (X[:1] * np.nan, X[:1] * np.inf, X[:1, :8], X[0], X[:0]):
+        with pytest.raises(ValueError, match="NaN|infinity|9 features|2D|0 sample"):
+            estimator.transform(row)
+    assert_array_equal(estimator.transform(X[:1]), estimator.transform(X)[:1])
