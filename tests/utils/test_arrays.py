@@ -38,7 +38,7 @@ def test_rows_of_unit_length_are_those_of_scikit_learn(dtype, n):
     """Few rows are not checked by it, nor any rows twice."""
     X = np.random.default_rng(n).integers(0, 90, size=(n, 300)).astype(dtype)
     X[n // 2] = 0
-    expected = normalize(X.astype("f4") if dtype in ("f2", ">f4") else X)
+    expected = normalize(X.astype("f4") if dtype in ("f2", ">f4", "u1") else X)
     for rows in (X, np.asfortranarray(X), X[::-1][::-1]):
         found = unit_rows(rows)
         assert found.dtype == expected.dtype
