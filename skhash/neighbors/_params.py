@@ -4,6 +4,7 @@ from functools import lru_cache
 from math import inf, isfinite
 from numbers import Integral, Real
 from operator import attrgetter
+from weakref import ref
 
 from skhash.utils._sklearn import validate_parameter_constraints
 
@@ -15,7 +16,7 @@ def check_params(estimator) -> None:
     """
     cls = type(estimator)
     try:
-        _check_values(cls, *_reader(cls)(estimator))
+        _check_values(cls, *map(_kept, _reader(cls)(estimator)))
     except TypeError:  # a wrong value, or one that cannot be remembered
         estimator._validate_params()
 
@@ -46,8 +47,14 @@ def _reader(cls):
     return attrgetter(*cls._parameter_constraints)
 
 
+def _kept(value):
+    """Return what is remembered of a value: it need not keep an estimator alive."""
+    return ref(value) if hasattr(value, "fit") else value
+
+
 @lru_cache(maxsize=256, typed=True)
 def _check_values(cls, *values):
     constraints = cls._parameter_constraints
+    values = [value() if type(value) is ref else value for value in values]
     params = dict(zip(constraints, values, strict=True))
     validate_parameter_constraints(constraints, params, caller_name=cls.__name__)

@@ -1,5 +1,7 @@
 """`HashedNeighbors` against its parts, put together by hand."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -391,6 +393,15 @@ def test_directions_are_not_mixed_with_lengths(data, metric):
     with pytest.raises(ValueError, match="to unit length, or fit again with metric="):
         search.partial_fit(7 * rows[:9])
     np.testing.assert_array_equal(search.kneighbors(rows), before)
+
+
+def test_nothing_keeps_an_encoder_whose_search_is_gone(data):
+    frozen = FrozenEstimator(clone(ENCODER).fit(data.train))
+    HashedNeighbors(frozen).fit(data.database).kneighbors(data.query)
+    kept = weakref.ref(frozen.estimator)
+    del frozen
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_fitted_quantizer_stays_as_it_is(data, monkeypatch, capsys):
