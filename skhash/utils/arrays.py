@@ -182,8 +182,9 @@ def unit_rows(X, norm="l2"):
 
 def is_checked(estimator, X) -> bool:
     """Return whether a fitted estimator would accept plain rows as they are."""
-    has_names = hasattr(estimator, "feature_names_in_")
-    return not has_names and is_plain(X) and X.shape[1] == estimator.n_features_in_
+    if hasattr(estimator, "feature_names_in_") or not is_plain(X):
+        return False
+    return X.shape[1] == getattr(estimator, "n_features_in_", X.shape[1])
 
 
 def is_plain(X) -> bool:

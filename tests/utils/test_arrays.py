@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
 from skhash import AdditiveQuantizer, ITQHash
-from skhash.utils.arrays import unit_rows
+from skhash.utils.arrays import is_checked, unit_rows
 
 
 @each("norm", ["l1", "l2"])
@@ -57,3 +57,4 @@ def test_a_row_is_checked_as_many_are(estimator):
         with pytest.raises(ValueError, match="NaN|infinity|9 features|2D|0 sample"):
             estimator.transform(row)
     assert_array_equal(estimator.transform(X[:1]), estimator.transform(X)[:1])
+    assert is_checked(object(), X)  # an estimator need not know its columns
