@@ -38,8 +38,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 from tools import LOADERS, Table, medians, options, save, seconds_of, turns
 
-import skhash
-from skhash import AdditiveQuantizer, ITQHash
+from skhash import AdditiveQuantizer, ITQHash, load
 from skhash.metrics import search_recall_score
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.quantization import LinearDecoder
@@ -148,7 +147,7 @@ def report_memory(output, n=10_000_000, n_bytes=32):
 
 
 def search_opened(folder):
-    own, load = most_resident(), AsymmetricNeighbors.load
+    own = most_resident()
     opened, index = seconds_of(load, folder, mmap=True, verify=False)
     queries = np.random.default_rng(1).normal(size=(100, 64))
     base = most_resident()
@@ -179,7 +178,7 @@ def report_shares(folder, data, args):
     queries, ones = queries[:N_QUERIES], queries[:50, None]
     if not os.path.exists(folder):
         index_of_mixtures(rows, args.n, 16).save(folder)
-    index, table = skhash.load(folder), Table(SHARES).printed()
+    index, table = load(folder), Table(SHARES).printed()
     truth = index.kneighbors(queries, return_distance=False)
 
     def ask(share, queries):

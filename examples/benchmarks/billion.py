@@ -39,7 +39,7 @@ import numpy as np
 from scale import measured
 from tools import Table, WordCodes, columns, options, save, seconds_of
 
-from skhash import HammingNeighbors
+from skhash import HammingNeighbors, load
 from skhash.neighbors import merge_neighbors
 
 PART, N_BITS = 50_000_000, 64
@@ -109,8 +109,8 @@ def search(folder, paths, n_codes, algorithm="auto"):
     queries = np.load(folder / "queries.npy")
     files = [file for path in paths for file in path.iterdir()]
     size = sum(file.stat().st_size for file in files)
-    load = partial(HammingNeighbors.load, mmap=True, verify=False)
-    opened, indexes = seconds_of(list, map(load, paths))
+    opening = partial(load, mmap=True, verify=False)
+    opened, indexes = seconds_of(list, map(opening, paths))
     note(folder, "opened", opened, **{"bytes a code": size / n_codes})
     for index in indexes:
         index.set_params(algorithm=algorithm)

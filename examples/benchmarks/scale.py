@@ -30,8 +30,7 @@ from pathlib import Path
 import numpy as np
 from tools import ROOT, Table, options, save, seconds_of
 
-import skhash
-from skhash import HammingNeighbors, SGHEncoder
+from skhash import HammingNeighbors, SGHEncoder, load
 from skhash.neighbors import merge_neighbors
 
 BLOCK, N_TRAIN = 100_000, 1_000_000
@@ -78,7 +77,7 @@ def save_index(folder):
 
 def search(folder):
     """Open the index and search it."""
-    opening, index = seconds_of(HammingNeighbors.load, folder / "index")
+    opening, index = seconds_of(load, folder / "index")
     queries = np.array(index.packed_codes_[:1000])
     index.kneighbors(queries[:256], 10)
     searching, _ = seconds_of(index.kneighbors, queries, 10)
@@ -116,7 +115,7 @@ def use_workers(folder, name):
     vectors, codes = folder / "parquet/vectors", folder / "parquet" / name
     places = map(str, (vectors, folder / "encoder", codes))
     encoding, _ = seconds_of(engine.encode, *places)
-    index = skhash.load(folder / "index")
+    index = load(folder / "index")
     paths, queries = sorted(codes.glob("*.parquet")), index.packed_codes_[:100]
     asked = [*map(str, paths)], queries, 10
     searching, answers = seconds_of(engine.search, *asked)

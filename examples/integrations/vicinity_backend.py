@@ -20,8 +20,7 @@ import numpy as np
 from vicinity import Metric, Vicinity
 from vicinity.backends.base import AbstractBackend, BaseArgs
 
-import skhash
-from skhash import HashedNeighbors
+from skhash import HashedNeighbors, load
 
 
 @dataclass
@@ -93,7 +92,7 @@ class SkhashBackend(AbstractBackend[SkhashArgs]):
     def load(cls, path):
         """Load what `save` wrote."""
         arguments = SkhashArgs.load(Path(path) / "arguments.json")
-        return cls(skhash.load(Path(path) / "search"), arguments)
+        return cls(load(Path(path) / "search"), arguments)
 
 
 def load_items(folder):

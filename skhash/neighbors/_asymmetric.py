@@ -223,7 +223,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Queries, as vectors. They are needed: an index of codes has no vectors.
+            Queries, as vectors. None raises an error, because the index has no vectors.
         n_neighbors : int, default=None
             Number of neighbours per query; by default the parameter `n_neighbors`.
         return_distance : bool, default=True

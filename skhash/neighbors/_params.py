@@ -48,7 +48,7 @@ def _reader(cls):
 
 
 def _kept(value):
-    """Return what is remembered of a value: it need not keep an estimator alive."""
+    """Return the key of a value in the cache, which keeps no estimator alive."""
     return ref(value) if hasattr(value, "fit") else value
 
 

@@ -32,9 +32,10 @@ SCHEDULES = {
     "cosine": lambda epoch, n: 0.5 * (1 + math.cos(math.pi * min(epoch / n, 1))),
     "step": lambda epoch, n: 0.1 ** sum(epoch >= share * n for share in (0.6, 0.8)),
 }
-# The abstract optimizer; one that wants the same loss several times, where bits are
-# drawn anew; one for sparse gradients, one for matrices alone, one for the gradient of
-# all rows without weight decay; and one that not every module can serve.
+# Optimizers that are refused: the abstract class; L-BFGS, which evaluates the same loss
+# several times, although bits are drawn each time; those for sparse gradients or for
+# matrices only; Rprop, which needs gradients of all rows and takes no weight decay; and
+# STORM, which only some modules support.
 NO_OPTIMIZERS = ("optimizer", "lbfgs", "sparseadam", "muon", "rprop", "storm")
 
 

@@ -49,7 +49,7 @@ def with_parameters(*, kw_only=False):
     Parameters
     ----------
     kw_only : bool, default=False
-        Whether the first one is given by keyword only, as all others are;
+        Whether the first parameter is keyword-only too, as all others always are;
         `dataclasses.field` makes exceptions.
 
     Examples

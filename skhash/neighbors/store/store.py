@@ -155,7 +155,7 @@ class Store:
         return self["blocks"].array.shape[1] - self.n_bytes
 
     def check_all_live(self, X=None):
-        """Raise ``ValueError`` if codes were removed, or `X` has not a row for each."""
+        """Raise ``ValueError`` if codes were removed, or `X` lacks a row for each."""
         if X is not None and np.shape(X)[0] != self.n:
             raise ValueError(
                 f"exclude_self=True means that X holds the {self.n} fitted rows, in "
