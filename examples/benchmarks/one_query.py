@@ -8,6 +8,11 @@ each time. faiss, ours, and a plain read of all words (a compiled loop of xor, t
 limit) take turns in one process, so that small caches hold what the one before left;
 medians of 30 turns, of 200 calls each for 10 000 codes or fewer. faiss and ours have
 their defaults, all threads; *one thread* is ours with ``n_jobs=1``.
+
+"Vectors": one thread; random unit vectors, 384 columns, searched by ``HashedNeighbors``
+with codes of 8 bytes or of 64 bits of `PCAHash`. *index* is its index alone, given the
+normalized vector or its code; *PQ* is that of faiss, with 8 bytes; *exact* is
+scikit-learn's brute force. Quick fits: the codes do not change the time of a query.
 """
 
 from itertools import cycle
@@ -15,14 +20,21 @@ from itertools import cycle
 import faiss
 import numpy as np
 from numba import njit
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import normalize
 from tools import Table, columns, medians, options, save
 
+from skhash import AdditiveQuantizer, HashedNeighbors, PCAHash
 from skhash.neighbors import HammingNeighbors
 
 K, SMALL, CALLS, TURNS = 10, 10_000, 200, 30
 QUERIES = columns(
     "codes :, | bits | faiss, us :.1f | ours, us :.1f | one thread, us :.1f | "
     "ratio :.2f | ours, GB/s :.1f | plain read, GB/s :.1f"
+)
+VECTORS = columns(
+    "vectors :, | 8 bytes, us :.0f | their index, us :.0f | 64 bits, us :.0f | "
+    "index of bits, us :.0f | PQ, us :.0f | exact, us :.0f"
 )
 
 
@@ -63,15 +75,47 @@ def compare(n, n_bits):
     return n, n_bits, *microseconds, times["faiss"] / times["ours"], *rates
 
 
+def compare_vectors(n):
+    """Return a row of the table of vectors."""
+    rng = np.random.default_rng(n)
+    X = normalize(rng.standard_normal((n + 64, 384), dtype=np.float32))
+    X, queries = X[:n], cycle(X[n:, None])
+    product = faiss.IndexPQ(384, 8, 8)
+    product.train(X[:10_000])
+    product.add(X)
+    quick = {"n_alternations": 0, "beam_width": 1, "random_state": 0}
+    known = {"n_neighbors": K, "metric": "cosine"}
+    by_bytes, by_bits = (
+        HashedNeighbors(encoder, **known, n_jobs=1).fit(X)
+        for encoder in (AdditiveQuantizer(8, **quick), PCAHash(64))
+    )
+    code = by_bits.encoder_.transform_packed(X[:1])
+    exact = NearestNeighbors(algorithm="brute", **known).fit(X)
+    searches = {
+        "bytes": lambda: by_bytes.kneighbors(next(queries)),
+        "index": lambda: by_bytes.index_.kneighbors(next(queries)),
+        "bits": lambda: by_bits.kneighbors(next(queries)),
+        "codes": lambda: by_bits.index_.kneighbors(code),
+        "PQ": lambda: product.search(next(queries), K),
+        "exact": lambda: exact.kneighbors(next(queries)),
+    }
+    times = medians(searches, 10 * TURNS)
+    return n, *(1e6 * time for time in times.values())
+
+
 def main():
     sizes = [1000, 10_000, 100_000, 1_000_000, 10_000_000]
-    arguments = options(__doc__, codes=sizes, bits=[64, 128, 256, 512]).parse_args()
+    lengths = {"bits": [64, 128, 256, 512], "vectors": [1000, 10_000, 100_000]}
+    arguments = options(__doc__, codes=sizes, **lengths).parse_args()
     queries = Table(QUERIES).printed()
     for n in arguments.codes:
         for n_bits in arguments.bits:
             queries.add(*compare(n, n_bits))
+    vectors = Table(VECTORS).printed()
+    for n in arguments.vectors:
+        vectors.add(*compare_vectors(n))
     data = "random codes, 10 neighbours, all compared"
-    save(arguments.output, {"Queries": queries}, data=data)
+    save(arguments.output, {"Queries": queries, "Vectors": vectors}, data=data)
 
 
 if __name__ == "__main__":
