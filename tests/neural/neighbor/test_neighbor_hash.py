@@ -299,6 +299,16 @@ def test_curves_are_steep_at_last_in_fits_and_streams(digits, tmp_path):
     np.testing.assert_allclose(grown, [1, 5**0.5, 5, 5])
 
 
+def test_a_loaded_stream_is_trained_for_the_same(digits, tmp_path):
+    X, _ = digits
+    stream = small(max_epochs="auto").partial_fit(X)
+    stream.save(tmp_path / "stream")
+    loaded = skhash.load(tmp_path / "stream").set_params(batch_size=64)
+    after = [encoder.partial_fit(X[:99]).net_.module_ for encoder in (stream, loaded)]
+    assert after[0].contrast == after[1].contrast
+    assert after[0].steepness == after[1].steepness < 1.1
+
+
 def test_an_exact_graph_is_the_projected_one_for_narrow_rows(digits):
     X, _ = digits
     exact, projected = (
