@@ -64,8 +64,7 @@ plt.show()
 # `duplicate_groups` merges pairs that share an image into groups. Keep one image of
 # each group.
 
-groups = duplicate_groups(codes, RADIUS, packed=True)
-_, kept, sizes = np.unique(groups, return_index=True, return_counts=True)
+groups, kept = duplicate_groups(codes, RADIUS, packed=True)
 within = distances <= RADIUS
 print(f"{len(X)} images, {len(kept)} kept")
 print(f"copies found: {(within & is_copy).sum()} of {len(originals)}")
@@ -76,7 +75,8 @@ print(f"pairs of different images taken for copies: {(within & ~is_copy).sum()}"
 # be its copy.
 
 figure, axes = plt.subplots(2, 12, figsize=(7, 1.3))
-for column, group in zip(axes.T, np.flatnonzero(sizes == 2), strict=False):
+twos = np.flatnonzero(np.bincount(groups) == 2)
+for column, group in zip(axes.T, twos, strict=False):
     for ax, member in zip(column, np.flatnonzero(groups == group), strict=True):
         ax.imshow(X[member].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
         ax.set_axis_off()

@@ -77,8 +77,7 @@ plt.show()
 # `duplicate_groups` merges pairs that share a text into groups. One text of each group
 # is kept.
 
-groups = duplicate_groups(codes, radius, packed=True)
-_, kept, sizes = np.unique(groups, return_index=True, return_counts=True)
+groups, kept = duplicate_groups(codes, radius, packed=True)
 print(f"{len(kept):,} of {len(texts):,} paragraphs are kept")
 print(f"{len(set(texts)):,} paragraphs are distinct, letter for letter")
 

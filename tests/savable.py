@@ -9,6 +9,7 @@ import numpy as np
 
 import skhash
 from skhash import HashedNeighbors, linear, neighbors, quantization
+from skhash.neural import LatentScale
 from skhash.persistence.state import MODULES, known_class
 from skhash.training import BaseNeuralHasher
 
@@ -74,7 +75,7 @@ MAKERS = {
     "LinearDecoder of bytes": lambda d: decoder(d, 8),
     "AdditiveQuantizer": lambda d: quantizer(2, np.tile(d.X, (5, 1)), **d.seed),
     "AdditiveQuantizer of half bytes": lambda d: quantizer(3, d.X, **d.seed),
-    "SGHEncoder": trained("SGHEncoder", scale="latent"),
+    "SGHEncoder": trained("SGHEncoder", latent_scale=LatentScale()),
     "SGHEncoder with pairs": pairs,
     "NeighborHash": trained("NeighborHash", hidden_layer_sizes=(4,), n_neighbors=3),
     "StochasticAutoencoderHash": trained(

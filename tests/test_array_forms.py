@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn import config_context
 
 import skhash
-from skhash import codes, export, metrics, neighbors
+from skhash import codes, export, metrics, neighbors, neural
 from skhash.auditing import timing
 from skhash.distributed import ShardedNeighbors
 from skhash.gradients import gradient_report
@@ -32,7 +32,7 @@ Y, ROWS = np.arange(len(X)) % 3, np.arange(len(X))
 MORE = ROWS + len(ROWS)
 BITS = PCAHash(8).fit_transform(X)
 PACKED = codes.pack_bits(BITS)
-DECODER = LinearDecoder(n_alternations=0).fit(X, BITS)
+DECODER = LinearDecoder().fit(X, BITS)
 METRICS = ("euclidean", "inner_product", "cosine")
 LABELLED = {
     "query_codes": BITS,
@@ -145,7 +145,7 @@ def of_exports():
 
 def of_decoders():
     for block_bits in (1, 4, 8):
-        decoder = LinearDecoder(n_alternations=0, block_bits=block_bits)
+        decoder = LinearDecoder(block_bits=block_bits)
         for method in (decoder.fit, decoder.reconstruction_error, decoder.refine):
             yield method, {"X": X, "bits": BITS}
         yield decoder.inverse_transform, {"bits": BITS}
@@ -217,7 +217,9 @@ def of_encoders():
     encoder = skhash.NeighborHash(8, max_epochs=1)
     for method in (encoder.fit, encoder.partial_fit):
         yield method, {"X": X, "y": Y}
-    encoder = skhash.SGHEncoder(8, max_epochs=1, scale="latent").fit(X)
+    encoder = skhash.SGHEncoder(8, max_epochs=1, latent_scale=neural.LatentScale()).fit(
+        X
+    )
     yield encoder.latent_scales, {"X": X}
     scales = {"scales": encoder.latent_scales(X)}
     yield encoder.inverse_transform, {"X": BITS} | scales

@@ -29,7 +29,7 @@ from skhash.gradients import GradientEstimator
 from skhash.gradients._network import NetworkGradient
 from skhash.losses import DSDHLoss, DualHashLoss, DualSolver, MDSHCLoss, SupervisedLoss
 from skhash.losses._objective import Objective
-from skhash.neural import Correction
+from skhash.neural import Correction, LatentScale
 from skhash.noise import Noise
 from skhash.persistence.state import class_name, known_class
 from skhash.training import BaseNeuralHasher, TrainedModule
@@ -132,7 +132,7 @@ CONTRACT_SETTINGS = {
         {"n_bits": 9, "max_epochs": 1},
         {"n_bits": 19, "max_epochs": 1, "gradient": "exact", "coding": "pm1"},
         {"n_bits": 9, "max_epochs": 2, "init": "random", "validation_fraction": 0.2},
-        {"n_bits": 9, "max_epochs": 1, "scale": "latent", "averaging": "mean"},
+        {"n_bits": 9, "max_epochs": 1, "latent_scale": LatentScale()},
         {
             "n_bits": 9,
             "max_epochs": 1,

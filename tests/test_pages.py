@@ -15,7 +15,7 @@ PAGES = [path for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
 WITHOUT_VERSION = {
     "billion",
     "encoding_epyc",
-    *("semantic_hashing", "supervised_hashing"),
+    "semantic_hashing",
     "st_estimators_steps",
 }
 INCLUDE = re.compile(r"(?:\{include\}|\.\. include::) (\S+)")

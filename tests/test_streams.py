@@ -248,10 +248,7 @@ def test_a_single_row_is_trained_on_or_refused(estimator):
 @each(
     "estimator",
     [
-        *(
-            clone(SGH).set_params(refit_decoder=False, pairs=pairs)
-            for pairs in ("given", "neighbors")
-        ),
+        *(clone(SGH).set_params(pairs=pairs) for pairs in ("given", "neighbors")),
         *(
             clone(AUTOENCODER).set_params(decoder=decoder, posterior=posterior)
             for decoder in ("gaussian", "multinomial", "bernoulli")

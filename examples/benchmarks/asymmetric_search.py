@@ -85,7 +85,7 @@ def ours(vectors, n_bytes, block_bits, n_jobs):
         return index.fit(by_chunks(quantizer.transform, vectors), decoder=quantizer)
     encoder = ITQHash(8 * n_bytes, random_state=0).fit(vectors[:N_TRAIN])
     bits = encoder.transform(vectors[:N_TRAIN])
-    decoder = LinearDecoder(block_bits=block_bits, n_alternations=0)
+    decoder = LinearDecoder(block_bits=block_bits)
     decoder.fit(vectors[:N_TRAIN], bits)
     codes = by_chunks(encoder.transform_packed, vectors)
     return index.fit(codes, decoder=decoder)

@@ -426,7 +426,9 @@ METHODS = {
     "skhash encoder, Hamming distance": Method(
         partial(OurIndex, metric="hamming"), [*TRAINED, {"encoder": "PCA"}], ()
     ),
-    f"{DECODER}, 1-bit blocks": Method(partial(OurIndex, block_bits=1), TRAINED, L2),
+    f"{DECODER}, 1-bit blocks": Method(
+        partial(OurIndex, block_bits=1, n_alternations=6), TRAINED, L2
+    ),
     f"{DECODER}, 8-bit blocks": Method(partial(OurIndex, block_bits=8), LONG, L2),
     f"{DECODER}, both searches": Method(
         partial(OurIndex, block_bits=8, n_alternations=1), TRAINED, L2

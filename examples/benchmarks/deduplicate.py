@@ -90,9 +90,9 @@ def show_words(data_home):
             middle, _ = thread_seconds(search.pairs_behind, rows, radius, 1)
             kwargs = {"radius": radius, "packed": True, "n_jobs": 1}
             pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **kwargs)
-            group_seconds, groups = thread_seconds(duplicate_groups, codes, **kwargs)
+            group_seconds, (_, kept) = thread_seconds(duplicate_groups, codes, **kwargs)
             seconds = middle * n / ROWS, pairs_seconds, group_seconds
-            table.add(n, radius, len(pairs), groups.max() + 1, *seconds)
+            table.add(n, radius, len(pairs), len(kept), *seconds)
     return table
 
 
@@ -109,8 +109,8 @@ def show_hashes():
             task = duplicate_groups, strings, radius
             options = {"return_distance": True, "n_jobs": 1}
             rounds = [thread_seconds(*task, **options) for _ in range(3)]
-            seconds, (_, groups) = sorted(rounds, key=lambda one: one[0])[1]
-            table.add(n, radius, groups.max() + 1, seconds)
+            seconds, (*_, kept) = sorted(rounds, key=lambda one: one[0])[1]
+            table.add(n, radius, len(kept), seconds)
     return table
 
 
@@ -132,7 +132,9 @@ def show_messages(data_home):
             radius = round(n_bits * np.arccos(cosine) / np.pi)
             options = {"radius": radius, "packed": True, "n_jobs": 1}
             pairs_seconds, (_, pairs) = thread_seconds(radius_pairs, codes, **options)
-            group_seconds, groups = thread_seconds(duplicate_groups, codes, **options)
+            group_seconds, (groups, kept) = thread_seconds(
+                duplicate_groups, codes, **options
+            )
             # A pair whose cosine is below LOWEST is not among the keys.
             found = np.isin(keys, pairs @ [len(texts), 1])
             true = cosines >= cosine
@@ -142,7 +144,7 @@ def show_messages(data_home):
             counts = n_bits, cosine, radius, true.sum(), len(pairs)
             shares = found[true].mean(), precision, lowest or f"< {LOWEST}"
             seconds = pairs_seconds, group_seconds
-            table.add(*counts, *shares, groups.max() + 1, across, *seconds)
+            table.add(*counts, *shares, len(kept), across, *seconds)
     return table, figures
 
 

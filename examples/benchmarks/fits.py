@@ -33,7 +33,7 @@ METHODS = {
     **{name: getattr(skhash, name)() for name in ("SupervisedHash", "DualHashEncoder")},
     **{name: getattr(linear, name)() for name in OTHERS},
     "AdditiveQuantizer": QUANTIZER,
-    "LinearDecoder": LinearDecoder(),
+    "LinearDecoder": LinearDecoder(n_alternations=6),
     "HashedNeighbors(8), README": skhash.HashedNeighbors(QUANTIZER, **SEARCH),
     "SBNClassifier": skhash.SBNClassifier(),
 }

@@ -103,7 +103,7 @@ def reconstruction(data, arguments):
 
 def least_squares(encoder, train):
     """Return the decoder of least squares of an encoder's codes."""
-    decoder = LinearDecoder(block_bits=1, n_alternations=0)
+    decoder = LinearDecoder(block_bits=1)
     return decoder.fit(train, encoder.transform(train))
 
 
@@ -131,8 +131,8 @@ def training_time(data, arguments):
 
 
 # Settings that are said to make codes follow the direction of rows.
-SCALES = {"none": {}, "latent 0.3": {"scale": LatentScale(0.3)}}
-SCALES |= {"latent 1": {"scale": LatentScale(1.0)}, "normalize": {"normalize": True}}
+SCALES = {"none": {}, "normalize": {"normalize": True}}
+SCALES |= {f"latent {std}": {"latent_scale": LatentScale(std)} for std in (0.3, 1)}
 CODINGS = {
     f"{coding}, {gradient}": {"coding": coding, "gradient": gradient}
     for coding in ("01", "pm1")

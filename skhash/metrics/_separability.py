@@ -19,7 +19,7 @@ from skhash.utils.parameters import checked
 
 @checked
 def class_distances(
-    codes, labels, database_codes=None, database_labels=None, *, packed: bool = False
+    codes, labels, *, database_codes=None, database_labels=None, packed: bool = False
 ) -> tuple[float, float]:
     """Mean Hamming distance of pairs that share a label, and of pairs that do not.
 

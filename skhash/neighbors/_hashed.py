@@ -706,7 +706,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _fitted_decoder(self, rows):
         from skhash.quantization import LinearDecoder
 
-        decoder = LinearDecoder(n_alternations=0, n_jobs=self.n_jobs)
+        decoder = LinearDecoder(n_jobs=self.n_jobs)
         _, seen = seen_by(self.encoder_, rows)
         return decoder.fit(seen, self.encoder_.transform(rows))
 

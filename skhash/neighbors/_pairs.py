@@ -1,7 +1,7 @@
 """Pairs of near codes, and the groups that they form."""
 
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -113,7 +113,7 @@ def duplicate_groups(
     priority: ArrayLike | None = None,
     return_distance: bool = False,
     n_jobs: AnyInt | None = None,
-) -> Any:
+) -> tuple[np.ndarray, ...]:
     """Group near-duplicate codes: those connected by chains of near pairs.
 
     Two codes are in the same group if they are connected by a chain of codes, each at
@@ -151,7 +151,7 @@ def duplicate_groups(
         Group number of each code. Groups are numbered from 0, in the order of their
         first codes. A code without neighbours forms a group alone.
     kept : ndarray of shape (n_groups,), int64
-        Position of the code that each group keeps. Only if `priority` is given.
+        Position of the code that each group keeps.
 
     Raises
     ------
@@ -175,18 +175,14 @@ def duplicate_groups(
     --------
     >>> import numpy as np
     >>> from skhash.neighbors import duplicate_groups
-    >>> groups = duplicate_groups([[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 1, 1]], 1)
-    >>> groups
-    array([0, 1, 0, 1])
-
-    The first code of each group:
-
-    >>> np.unique(groups, return_index=True)[1]
-    array([0, 1])
+    >>> codes = [[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 1, 1]]
+    >>> groups, kept = duplicate_groups(codes, 1)
+    >>> groups, kept
+    (array([0, 1, 0, 1]), array([0, 1]))
 
     Keep the largest of each group; the second array lists the duplicates to drop:
 
-    >>> codes, sizes = [[0, 0, 0], [1, 1, 1], [0, 0, 0], [0, 1, 1]], [10, 20, 30, 20]
+    >>> sizes = [10, 20, 30, 20]
     >>> groups, kept = duplicate_groups(codes, 1, priority=sizes)
     >>> kept, np.delete(np.arange(4), kept)
     (array([2, 1]), array([0, 3]))
@@ -194,7 +190,7 @@ def duplicate_groups(
     Perceptual hashes of images:
 
     >>> duplicate_groups(["ffd8", "03a1", "ffd9"], radius=2, return_distance=True)
-    (array([0, 0, 1], dtype=int32), array([0, 1, 0]))
+    (array([0, 0, 1], dtype=int32), array([0, 1, 0]), array([0, 1]))
     """
     words, n_planes = _words(codes, packed)
     equal = EqualCodes(words)
@@ -208,9 +204,8 @@ def duplicate_groups(
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
     groups = np.argsort(np.argsort(first))[groups][equal.numbers()]
     kept = _best(groups, priority)
-    more = () if priority is None else (kept,)
     if not return_distance:
-        return (groups, *more) if more else groups
+        return groups, kept
     firsts = words[kept]
     distances = np.empty(len(words), dtype=_TYPES[metric])
     for rows in row_chunks(len(words), 2 * words.shape[1] * words.itemsize):
@@ -218,7 +213,7 @@ def duplicate_groups(
         distances[rows] = np.bitwise_count(part ^ first).sum(axis=1)
         if metric == "jaccard":
             distances[rows] /= np.maximum(np.bitwise_count(part | first).sum(axis=1), 1)
-    return distances, groups, *more
+    return distances, groups, kept
 
 
 def _best(groups, priority):

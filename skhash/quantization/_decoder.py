@@ -58,10 +58,10 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
         columns, 98 kB with 1 or 4 bits per block and 0.79 MB with 8. "auto" is 8, or
         less if the codebook would have more than two entries per training vector, more
         than 8192 entries, or more than 134 MB as floats.
-    n_alternations : int, default=6
+    n_alternations : int, default=0
         Number of times that `fit` refines the codes and refits the codebook to them.
-        The codebook then suits codes that `refine` returns. Set 0 to decode the given
-        codes as they are.
+        With 0, the codebook suits the given codes; otherwise, those that `refine`
+        returns.
     n_restarts : int, default=8
         Number of restarts of the search for each vector's code. More restarts lower the
         error, and take proportionally longer.
@@ -142,18 +142,18 @@ class LinearDecoder(CodebookMixin, BaseEstimator):
     >>> from skhash.quantization import LinearDecoder
     >>> X, _ = load_digits(return_X_y=True)
     >>> bits = ITQHash(n_bits=32, random_state=0).fit_transform(X)
-    >>> decoder = LinearDecoder(block_bits=8).fit(X, bits)
-    >>> decoder.codebook_.shape
+    >>> plain = LinearDecoder(block_bits=8).fit(X, bits)
+    >>> plain.codebook_.shape
     (4, 256, 64)
-    >>> refined = decoder.refine(X, bits)
-    >>> plain = LinearDecoder(block_bits=8, n_alternations=0).fit(X, bits)
     >>> error = plain.reconstruction_error(X, bits).mean()
+    >>> decoder = LinearDecoder(block_bits=8, n_alternations=6).fit(X, bits)
+    >>> refined = decoder.refine(X, bits)
     >>> bool(decoder.reconstruction_error(X, refined).mean() < 0.8 * error)
     True
     """
 
     block_bits: Annotated[int, Options(Integral, {1, 4, 8})] | Literal["auto"] = "auto"
-    n_alternations: CountFrom0 = 6
+    n_alternations: CountFrom0 = 0
     n_restarts: CountFrom0 = 8
     max_train_samples: Count | None = 100_000
     n_jobs: AnyInt | None = None

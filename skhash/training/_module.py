@@ -166,9 +166,6 @@ class TrainedModule(nn.Module, metaclass=ABCMeta):
     def start_epoch(self, epoch: int) -> None:
         """Called when an epoch starts; the first epoch is 0."""
 
-    def start_step(self, optimizer) -> None:
-        """Called before a step of the optimizer."""
-
     def end_step(self, optimizer) -> None:
         """Called after a step of the optimizer."""
 

@@ -213,11 +213,6 @@ class HashNet(NeuralNet):
             for group in self.optimizer_.param_groups:
                 group["lr"] = self.lr * share(epoch - self.first_epoch, self.n_epochs)
 
-    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
-        super().on_batch_begin(net, batch, training, **kwargs)
-        if training:
-            self.module_.start_step(self.optimizer_)
-
     def on_batch_end(self, net, batch=None, training=False, **kwargs):
         super().on_batch_end(net, batch, training, **kwargs)
         if training:

@@ -46,7 +46,9 @@ def test_means_over_pairs_of_two_sets_in_chunks(multilabel, budget, monkeypatch)
     codes, labels = random_data(multilabel)
     data = codes[:20], labels[:20], codes[20:], labels[20:]
     expected = pair_means(*data, left_out=np.False_)
-    np.testing.assert_allclose(class_distances(*data), expected, rtol=1e-14)
+    other = {"database_codes": codes[20:], "database_labels": labels[20:]}
+    found = class_distances(*data[:2], **other)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
     score = separability_score(codes[:20], codes[20:], labels[:20], labels[20:])
     assert score == pytest.approx(expected[1] - expected[0], rel=1e-12)
 
@@ -90,7 +92,7 @@ def test_no_pairs_give_nan_and_a_warning():
 
 def test_half_a_database_is_named():
     with pytest.raises(ValueError, match="database_labels are missing"):
-        class_distances([[0, 1]], [1], [[0, 1]])
+        class_distances([[0, 1]], [1], database_codes=[[0, 1]])
 
 
 def test_groups_in_whatever_shape_numpy_gives_them(monkeypatch):

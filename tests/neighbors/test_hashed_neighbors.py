@@ -110,7 +110,7 @@ def test_an_encoders_bits_may_be_searched_by_uncompressed_queries(data, metric):
     if metric == "cosine":
         rows, queries = normalize(rows), normalize(queries)
     bits = clone(ENCODER).fit_transform(rows)
-    decoder = LinearDecoder(n_alternations=0).fit(rows, bits)
+    decoder = LinearDecoder().fit(rows, bits)
     errors = decoder.reconstruction_error(rows, bits)
     arguments = {"errors": errors} if metric == "euclidean" else {}
     index = AsymmetricNeighbors(metric=metric).fit(bits, decoder=decoder, **arguments)

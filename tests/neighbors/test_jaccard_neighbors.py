@@ -230,14 +230,15 @@ def test_pairs_and_groups(radius, monkeypatch):
     wanted.sort()
     assert pairs.tolist() == [[i, j] for i, _, j in wanted]
     assert distances.tolist() == [float(one) for _, one, _ in wanted]
-    away, groups = duplicate_groups(codes, radius, return_distance=True, **options)
+    away, groups, kept = duplicate_groups(
+        codes, radius, return_distance=True, **options
+    )
     joins = sparse.coo_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
     labels = connected_components(joins, directed=False)[1]
     firsts = {}
     numbers = [firsts.setdefault(label, len(firsts)) for label in labels.tolist()]
     assert groups.tolist() == numbers
-    first = np.unique(groups, return_index=True)[1][groups]
-    assert away.tolist() == [float(apart[i][j]) for i, j in enumerate(first)]
+    assert away.tolist() == [float(apart[i][j]) for i, j in enumerate(kept[groups])]
 
 
 def test_radii_in_the_other_unit_are_refused():

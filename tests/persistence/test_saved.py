@@ -228,7 +228,7 @@ def test_params_that_are_no_data_are_left_out(name, value, tmp_path):
 
 
 def test_numpy_numbers_are_saved_as_numbers(tmp_path):
-    params = {"lr": np.float32(0.01), "refit_decoder": np.bool_(1)}
+    params = {"lr": np.float32(0.01), "normalize": np.bool_(1)}
     encoder = skhash.SGHEncoder(**{**TRAINED, **params, "n_bits": np.int64(3)}).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -17,7 +17,7 @@ from skhash.quantization._base import choose_ridge
 from skhash.quantization._codebook import fit_codebook, refine
 from skhash.quantization._decoder import choose_block_bits
 
-plain_decoder = partial(LinearDecoder, block_bits=1, n_alternations=0, n_restarts=32)
+plain_decoder = partial(LinearDecoder, block_bits=1, n_restarts=32)
 all_block_bits = pytest.mark.parametrize("block_bits", [1, 4, 8])
 
 
@@ -139,7 +139,7 @@ def test_verbose_prints_the_error_of_each_alternation(
     digits, bits, capsys, set_choices
 ):
     set_choices(ridge=1.0)
-    plain = LinearDecoder(n_alternations=0).fit(digits, bits)
+    plain = LinearDecoder().fit(digits, bits)
     error = plain.fit(digits, plain.refine(digits, bits)).error_
     assert not capsys.readouterr().out
     LinearDecoder(n_alternations=1, verbose=True).fit(digits, bits)
@@ -242,7 +242,7 @@ def test_noise_falls_with_the_root_of_what_is_left(
     X, options = digits[:400, 20:30], {"block_bits": block_bits, "n_restarts": 0}
     set_choices(relaxation=2.0, ridge=5.0)
     codes = bits[:400, :8]
-    still = LinearDecoder(n_alternations=0, **options)
+    still = LinearDecoder(**options)
     noisy = clone(still).fit(X, codes)
     left = X - noisy.inverse_transform(codes)
     spread = ((left**2).mean(axis=0) / (8 / block_bits)) ** 0.5

@@ -27,7 +27,7 @@ def test_near_pairs_and_groups(rng, n, n_bits):
     distances = hamming_distances(bits, bits)
     radius = int(np.quantile(distances, rng.choice([0, 0.001, 0.01, 0.1])))
     found, pairs = radius_pairs(bits, radius, n_jobs=2)
-    groups = duplicate_groups(np.packbits(bits, axis=1), radius, packed=True)
+    groups, _ = duplicate_groups(np.packbits(bits, axis=1), radius, packed=True)
     near = distances <= radius
     first, second = np.nonzero(np.triu(near, k=1))
     order = np.lexsort((second, distances[first, second], first))

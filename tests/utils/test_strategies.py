@@ -5,19 +5,16 @@ from sklearn.datasets import load_digits
 
 from skhash import SGHEncoder
 from skhash.neural import LatentScale
-from skhash.neural.sgh._parts import resolve_scale
+from skhash.neural.sgh._parts import resolve_pairs
 
 
-@pytest.fixture(scope="module")
-def digits():
-    X, y = load_digits(return_X_y=True)
-    return X[:200], y[:200]
-
-
-def test_wrong_strategies_are_named(digits):
-    with pytest.raises(ValueError, match="'scale' parameter of SGHEncoder"):
-        SGHEncoder(scale="latnet").fit(digits[0])
-    with pytest.raises(ValueError, match="scale='latnet'.*'latent'"):
-        resolve_scale("latnet")
+def test_wrong_strategies_are_named():
+    X = load_digits().data[:200]
+    with pytest.raises(ValueError, match="'pairs' parameter of SGHEncoder"):
+        SGHEncoder(pairs="neighbours").fit(X)
+    with pytest.raises(ValueError, match="pairs='neighbours'.*'neighbors'"):
+        resolve_pairs("neighbours")
+    with pytest.raises(ValueError, match="'latent_scale' parameter of SGHEncoder"):
+        SGHEncoder(latent_scale=0.3).fit(X)
     with pytest.raises(ValueError, match="'std' parameter of LatentScale.*-1"):
-        SGHEncoder(scale=LatentScale(std=-1)).fit(digits[0])
+        SGHEncoder(latent_scale=LatentScale(std=-1)).fit(X)

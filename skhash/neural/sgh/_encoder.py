@@ -11,8 +11,8 @@ from skhash.codes import CODINGS, check_codes_of
 from skhash.neural.sgh._parts import (
     LatentScale,
     PairSource,
+    resolve_latent_scale,
     resolve_pairs,
-    resolve_scale,
 )
 from skhash.neural.sgh._start import closed_form_decoder, sgh_start, starting_directions
 from skhash.numerics._decoder import sum_of_entries
@@ -58,8 +58,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         - "random": random directions.
         - "auto": "itq" or "pca", whichever keeps more near neighbours on a sample of
           the training rows.
-    scale : {"latent"}, LatentScale or None, default=None
-        Latent scale of each bit and row, which multiplies the codewords: "latent" is
+    latent_scale : LatentScale or None, default=None
+        Latent scale of each bit and row, which multiplies the codewords, such as
         ``LatentScale()``. None: no latent scale.
     kl_weight : float, default=0.1
         Weight lambda of the divergence from the prior. At 1 the objective is the free
@@ -67,11 +67,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         then collapses, which makes some bits constant.
     weight_penalty : float, default=0.0
         Weight mu of the squared norms of the codewords, in units of ``scale_``.
-    refit_decoder : bool, default=True
-        Whether `fit` finally sets codebook, alpha, rho and prior to their optimum for
-        the learned encoder, in closed form; with a `weight_penalty`, the codebook is
-        the optimum for the learned rho. This does not change the codes. It is not done
-        with a `scale`, or by `partial_fit`.
     pairs : {"given", "labels", "neighbors"} or PairSource, default="given"
         Pairs of rows to learn from.
 
@@ -88,15 +83,6 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Schedule by which the step size decreases; "inverse_sqrt" is that of Theorem 5
         of the paper. None keeps it constant. Schedule and optimizer restart after
         loading from a file.
-    averaging : {"last", "random", "mean"}, default="last"
-        Which iterate of the parameters to return. `partial_fit` continues from the last
-        iterate and considers old and new ones; on a loaded encoder it starts from the
-        result and considers only new ones.
-
-        - "last": the last iterate.
-        - "random": the parameters before a random step, with probability proportional
-          to the step size, as in Theorem 9 and, in the limit of small steps, Theorem 5.
-        - "mean": the mean under these probabilities.
     max_epochs : int, default=10
         Number of passes over the data.
     batch_size : int or "auto", default="auto"
@@ -113,8 +99,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     device : str, default="auto"
         Where to fit and encode: "auto", "cpu", "cuda", "cuda:1" or "mps".
     random_state : int, RandomState instance or None, default=None
-        Seed for the initial parameters, the order of rows, the sampled bits and scales,
-        and the random iterate. The same seed on the same machine gives the same codes.
+        Seed for the initial parameters, the order of rows, and the sampled bits and
+        scales. The same seed on the same machine gives the same codes.
     verbose : bool or int, default=False
         Whether to print one line per epoch.
 
@@ -139,10 +125,11 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         Log odds of the prior of each bit.
     rho_ : float
         Learned spread of the model, in units of the data.
-    scale_components_ : ndarray of shape (n_bits, n_features), float32
-    scale_intercept_ : ndarray of shape (n_bits,), float32
-        Weights of the latent scales: the mean of q(z|x) is ``1 + scale_components_ (x -
-        mean_) + scale_intercept_``. None without `LatentScale`.
+    latent_scale_components_ : ndarray of shape (n_bits, n_features), float32
+    latent_scale_intercept_ : ndarray of shape (n_bits,), float32
+        Weights of the latent scales: the mean of q(z|x) is ``1 +
+        latent_scale_components_ (x - mean_) + latent_scale_intercept_``. None without
+        `LatentScale`.
     pair_scale_, pair_offset_ : float or None
         Learned s and c of the pair model; None without pairs.
     history_ : list of dict
@@ -182,7 +169,11 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         + \lambda \, KL(q(h|x) \,\|\, p(h)) + \frac{\mu}{2} |U|_F^2
 
     The normalizer of the model is kept; for this decoder it is tractable. The code of a
-    vector is the most likely one: a bit is 1 if its logit is above 0.
+    vector is the most likely one: a bit is 1 if its logit is above 0. Without a latent
+    scale, `fit` finally sets codebook, alpha, rho and prior to their optimum for the
+    learned W and b, in closed form; `partial_fit` does not. The result is the last
+    iterate: the random iterate of Theorems 5 and 9 of the paper, and the mean of the
+    iterates, gained nothing in our measurements.
 
     With `LatentScale` (section E.1 of the supplement), each bit of each row has a scale
     z. The energy is then averaged over z too, and ``KL(q(z|x) || p(z))`` is added,
@@ -227,13 +218,11 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
     coding: Literal["01", "pm1"] = "01"
     gradient: Literal["analytic", "exact", "linear"] = "analytic"
     init: Literal["auto", "itq", "pca", "random"] = "auto"
-    scale: Literal["latent"] | LatentScale | None = None
+    latent_scale: LatentScale | None = None
     kl_weight: NotNegative = 0.1
     weight_penalty: NotNegative = 0.0
-    refit_decoder: bool = True
     pairs: Literal["given", "labels", "neighbors"] | PairSource = "given"
     lr: Positive = 0.01
-    averaging: Literal["last", "random", "mean"] = "last"
     max_epochs: Count = 10
 
     _saved = {
@@ -242,8 +231,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         "rho_": reals(low=TINY),
         "pair_scale_": optional(reals()),
         "pair_offset_": optional(reals()),
-        "scale_components_": optional(reals("n_bits", "n_features")),
-        "scale_intercept_": optional(reals("n_bits")),
+        "latent_scale_components_": optional(reals("n_bits", "n_features")),
+        "latent_scale_intercept_": optional(reals("n_bits")),
     }
 
     def fit(self, X, y=None, *, pairs=None, pair_labels=None, ids=None) -> Self:
@@ -349,7 +338,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         values = ((low + step * bits) * scales - low) / step
         return sum_of_entries(values, self.codebook_, self.offset_)
 
-    @available_if(lambda self: self.scale is not None)
+    @available_if(lambda self: self.latent_scale is not None)
     def latent_scales(self, X) -> np.ndarray:
         """Return the posterior mean of each bit's latent scale, with `LatentScale`.
 
@@ -366,9 +355,9 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
         def slopes(chunk):
             centered = dense_rows(chunk) - self.mean_
-            return (centered @ self.scale_components_.T).astype(np.float32)
+            return (centered @ self.latent_scale_components_.T).astype(np.float32)
 
-        return self._by_chunks(X, slopes) + (1 + self.scale_intercept_)
+        return self._by_chunks(X, slopes) + (1 + self.latent_scale_intercept_)
 
     def free_energy(self, X) -> np.ndarray:
         """Return the Helmholtz free energy of each row, an upper bound of -log p(x).
@@ -398,8 +387,8 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         needed = ["pair_scale_", "pair_offset_"]
         if self.pair_scale_ is self.pair_offset_ is None:
             needed = []
-        if self.scale is not None:
-            needed += ["scale_components_", "scale_intercept_"]
+        if self.latent_scale is not None:
+            needed += ["latent_scale_components_", "latent_scale_intercept_"]
         missing = [name for name in needed if getattr(self, name, None) is None]
         if missing:
             raise ValueError(f"The fitted attributes {missing} are missing.")
@@ -437,18 +426,15 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         return self._module_of(start, self.mean_, self.scale_, has_pairs, run)
 
     def _module_of(self, start, mean, scale, has_pairs, run):
-        from skhash.neural.sgh._module import KeptIterates, PairLikelihood, SGHModule
+        from skhash.neural.sgh._module import PairLikelihood, SGHModule
 
-        latent, kept = resolve_scale(self.scale), None
-        if run is not None and self.averaging != "last":
-            kept = KeptIterates(self.averaging, run.seeds[2])
+        latent = resolve_latent_scale(self.latent_scale)
         return SGHModule(
             start,
             mean=mean,
             scale=scale,
             scale_std=latent and latent.std,
             pairs=PairLikelihood(len(start["bias"])) if has_pairs else None,
-            kept=kept,
             coding=self.coding,
             gradient=self.gradient,
             kl_weight=self.kl_weight,
@@ -466,19 +452,19 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
             result[name].copy_(torch.from_numpy(np.asarray(value, dtype=np.float32)))
 
     def _read(self, module, X, run):
-        if self.refit_decoder and self.scale is None and run.phases is not None:
+        if self.latent_scale is None and run.phases is not None:
             self._refit_decoder(module, run.trained(X), run.device)
         values, mean, unit = arrays_of(module), module.mean, np.float32(module.scale)
         low, step = CODINGS[self.coding]
         # None replaces what an earlier fit had.
-        fitted = dict.fromkeys(("scale_components_", "scale_intercept_"))
+        fitted = dict.fromkeys(("latent_scale_components_", "latent_scale_intercept_"))
         codebook = values["codebook"]
         offset = values["offset"] + low * codebook.sum(axis=0)
         if module.scale_std is not None:
             std = np.float32(module.scale_std)
             weight = np.ascontiguousarray(values["scale_weight"].T)
-            fitted["scale_components_"] = weight * (std / unit)
-            fitted["scale_intercept_"] = values["scale_bias"] * std
+            fitted["latent_scale_components_"] = weight * (std / unit)
+            fitted["latent_scale_intercept_"] = values["scale_bias"] * std
         return fitted | {
             "components_": np.ascontiguousarray(values["weight"].T) / unit,
             "intercept_": values["bias"],

@@ -50,8 +50,6 @@ class SGHModule(TrainedModule):
         The standard deviation of the prior of latent scales, None without them. The
         mean of z is ``1 + scale_std * (x scale_weight + scale_bias)``, at first 1.
     pairs : PairLikelihood or None
-    kept : KeptIterates or None
-        The result, if not the last iterate.
     coding, gradient, kl_weight, weight_penalty
         As in `SGHEncoder`.
     """
@@ -64,7 +62,6 @@ class SGHModule(TrainedModule):
         scale,
         scale_std=None,
         pairs=None,
-        kept=None,
         coding="01",
         gradient="analytic",
         kl_weight=1.0,
@@ -80,7 +77,7 @@ class SGHModule(TrainedModule):
             # A copy: training must not reach the arrays that it starts from.
             values = torch.tensor(values, dtype=torch.float32).contiguous()
             self.register_parameter(name, nn.Parameter(values))
-        self.pairs, self.pair_source, self.kept = pairs, None, kept
+        self.pairs, self.pair_source = pairs, None
         self.coding = coding
         self.gradient = gradient
         self.kl_weight = kl_weight
@@ -148,16 +145,6 @@ class SGHModule(TrainedModule):
             precision = square * norms * torch.exp(-2 * self.log_rho)
             variance = 1 / (self.scale_std**-2 + precision)
         return LatentScales(mean, variance)
-
-    def learned(self):
-        """Return the state of the result, which may be an earlier iterate."""
-        state = self.state_dict()
-        return state if self.kept is None else state | self.kept.values
-
-    def start_step(self, optimizer):
-        """Record the parameters before a step of the optimizer."""
-        if self.kept is not None:
-            self.kept.add(self, optimizer.param_groups[0]["lr"])
 
 
 @dataclass
@@ -261,49 +248,6 @@ SQUARED_ERRORS = {
     "exact": sampled_squared_error,
     "linear": partial(sampled_squared_error, is_linear=True),
 }
-
-
-class KeptIterates:
-    """A random iterate of a training, or the mean of all, in one pass.
-
-    Iterate i, the parameters before step i, where its gradient is, has a weight in
-    proportion to the size of that step, ``gamma_i``. One pass is enough, whatever
-    the number of steps.
-
-    Parameters
-    ----------
-    averaging : {"random", "mean"}
-        "random" keeps one iterate, i with probability ``gamma_i / sum_j gamma_j``;
-        "mean" keeps the mean under these probabilities.
-    seed : int
-        Draws the random one, apart from all other draws of the training.
-
-    Attributes
-    ----------
-    values : dict of str to Tensor
-        The kept value of each parameter.
-    """
-
-    def __init__(self, averaging, seed=0):
-        self.averaging = averaging
-        self.generator = torch.Generator().manual_seed(seed)
-        self.total = 0.0
-        self.values = {}
-
-    def add(self, module, weight) -> None:
-        """Add the parameters of a module before a step of size `weight`."""
-        self.total += weight
-        share = weight / self.total
-        iterate = {name: value.detach() for name, value in module.named_parameters()}
-        if self.averaging == "random":
-            # Reservoir sampling: the newest replaces the kept one with its share.
-            if torch.rand((), generator=self.generator) < share:
-                self.values = {name: value.clone() for name, value in iterate.items()}
-        elif not self.values:
-            self.values = {name: value.clone() for name, value in iterate.items()}
-        else:
-            for name, value in iterate.items():
-                self.values[name].lerp_(value, share)
 
 
 class PairLikelihood(nn.Module):

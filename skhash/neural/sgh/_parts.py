@@ -47,7 +47,7 @@ class LatentScale(BaseEstimator):
     >>> from skhash import SGHEncoder
     >>> from skhash.neural import LatentScale
     >>> X, _ = load_digits(return_X_y=True)
-    >>> encoder = SGHEncoder(16, scale=LatentScale(std=0.2), random_state=0).fit(X)
+    >>> encoder = SGHEncoder(16, latent_scale=LatentScale(0.2), random_state=0).fit(X)
     >>> encoder.latent_scales(X).shape
     (1797, 16)
     """
@@ -55,9 +55,9 @@ class LatentScale(BaseEstimator):
     std: Positive = 0.3
 
 
-def resolve_scale(scale) -> LatentScale | None:
-    """Return the scale of a name, a clone of the object, or None."""
-    return scale and resolved(scale, {"latent": LatentScale}, LatentScale, "scale")
+def resolve_latent_scale(scale) -> LatentScale | None:
+    """Return a clone of the scale, or None."""
+    return scale and resolved(scale, {}, LatentScale, "latent_scale")
 
 
 class PairSource(BaseEstimator):

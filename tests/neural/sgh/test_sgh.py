@@ -9,6 +9,7 @@ from scipy import sparse
 
 from skhash import SGHEncoder
 from skhash.codes import CODINGS
+from skhash.neural import LatentScale
 from skhash.neural.sgh._module import SQUARED_ERRORS
 from skhash.training._module import Batch
 
@@ -123,10 +124,14 @@ def test_free_energy_of_the_estimator_equals_enumeration():
 OPTIONS = [
     *({"gradient": gradient} for gradient in ("exact", "linear")),
     *({"init": init} for init in ("pca", "random")),
-    *({"averaging": averaging} for averaging in ("random", "mean")),
     *({"lr_schedule": name} for name in ("inverse_sqrt", "cosine", "step")),
-    *({"coding": "pm1"}, {"scale": "latent"}, {"kl_weight": 2.0}, {"lr": 0.001}),
-    *({"weight_penalty": 0.1}, {"refit_decoder": False}, {"optimizer": "sgd"}),
+    *(
+        {"coding": "pm1"},
+        {"latent_scale": LatentScale()},
+        {"kl_weight": 2.0},
+        {"lr": 0.001},
+    ),
+    *({"weight_penalty": 0.1}, {"optimizer": "sgd"}),
     *({"max_epochs": 2}, {"batch_size": 50}, {"random_state": 1}),
     {"validation_fraction": 0.2},
 ]

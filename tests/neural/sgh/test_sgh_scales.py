@@ -11,6 +11,7 @@ from torch.distributions import Normal
 
 from skhash import SGHEncoder
 from skhash.codes import CODINGS
+from skhash.neural import LatentScale
 from skhash.neural.sgh._module import SQUARED_ERRORS
 
 # Gauss-Hermite nodes of a standard normal. Everything here is a polynomial of degree 2
@@ -140,7 +141,11 @@ def test_linear_gradient_given_latent_scales_misses_the_second_difference():
 @each("coding", ["01", "pm1"])
 def test_attributes_decode_as_the_module_does(coding):
     encoder = SGHEncoder(
-        n_bits=6, scale="latent", coding=coding, max_epochs=3, random_state=0
+        n_bits=6,
+        latent_scale=LatentScale(),
+        coding=coding,
+        max_epochs=3,
+        random_state=0,
     ).fit(DIGITS)
     module = encoder.net_.module_
     standard = torch.from_numpy((DIGITS - encoder.mean_) / encoder.scale_).float()
@@ -168,7 +173,7 @@ def test_attributes_decode_as_the_module_does(coding):
 def test_free_energy_of_a_latent_encoder_is_that_of_its_module():
     """Read out and restored, the parameters are those that were trained."""
     encoder = SGHEncoder(
-        n_bits=6, scale="latent", coding="pm1", kl_weight=1, random_state=0
+        n_bits=6, latent_scale=LatentScale(), coding="pm1", kl_weight=1, random_state=0
     ).fit(DIGITS)
     module = encoder.net_.module_.double()
     standard = torch.from_numpy((DIGITS - encoder.mean_) / encoder.scale_)
@@ -179,9 +184,13 @@ def test_free_energy_of_a_latent_encoder_is_that_of_its_module():
 
 
 def test_only_latent_encoders_have_latent_scales():
-    plain = SGHEncoder(n_bits=4, scale="latent", max_epochs=1, random_state=0)
-    plain.fit(DIGITS).set_params(scale=None).fit(DIGITS)
-    assert not hasattr(plain, "latent_scales") and plain.scale_components_ is None
+    plain = SGHEncoder(
+        n_bits=4, latent_scale=LatentScale(), max_epochs=1, random_state=0
+    )
+    plain.fit(DIGITS).set_params(latent_scale=None).fit(DIGITS)
+    assert (
+        not hasattr(plain, "latent_scales") and plain.latent_scale_components_ is None
+    )
     bits = plain.transform(DIGITS)
     # Scales can still be given: 1 is what None means.
     np.testing.assert_allclose(
