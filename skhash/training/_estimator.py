@@ -99,18 +99,17 @@ class TrainedMixin:
 
     def _resume(self, X, targets) -> None:
         """Train for an epoch: the first one, or one more."""
-        n_before, net = len(getattr(self, "history_", [])), None
+        n_before, net = len(getattr(self, "history_", [])), getattr(self, "net_", None)
         random_state = random_state_of_call(self.random_state, n_before)
-        run, params = None, self.get_params(deep=False)
-        if hasattr(self, "net_"):
-            _loop.check_unchanged(self.net_, params, self._untrained_parameters)
-            run = self.net_.run
-        if run is None or run.phases is not None:
+        params = self.get_params(deep=False)
+        if net is not None:
+            _loop.check_unchanged(net, params, self._untrained_parameters)
+        if net is None or net.run.phases is not None:
             # The schedule and the optimizer of a fit have ended, loaded or not.
-            run = self._run(X, random_state, n_before=n_before)
+            net, run = None, self._run(X, random_state, n_before=n_before)
         else:
-            run = run.go_on(X, random_state)
-            net = _loop.resume(self.net_, run, params)
+            run = net.run.go_on(X, random_state)
+            net = _loop.resume(net, run, params)
             net.batch_size = self._resolve_batch_size(X.shape[0])
         self._learn(X, targets, run, net)
 

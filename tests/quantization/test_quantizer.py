@@ -317,3 +317,12 @@ def test_error_is_that_of_transform(digits, n_rows):
 def test_a_device_that_is_not_there(digits):
     with pytest.raises(ValueError, match="device='nowhere'"):
         AdditiveQuantizer(device="nowhere").fit(digits)
+
+
+@each("n_used", [None, 399])
+def test_a_row_far_away_from_all_others_is_named(digits, n_used):
+    rows = digits[:400].copy()
+    rows[37] *= 1e7
+    with pytest.warns(UserWarning, match="Row 37 of X") as caught:
+        AdditiveQuantizer(2, max_train_samples=n_used, **QUICK).fit(rows)
+    assert caught[0].filename == __file__
