@@ -389,7 +389,8 @@ def warn_of_a_far_row(X, rows):
     far = np.argsort(squares)[n - n_far :]
     # The others are where these, which the mean balances, have moved it away from.
     moved = (dense_rows(X[np.sort(far)]) - mean).sum(axis=0) / (n - n_far)
-    if np.delete(squares, far).mean() < (1 + 1 / FAR**2) * (moved @ moved):
+    others, nearest = np.delete(squares, far), (1 + 1 / FAR**2) * (moved @ moved)
+    if others.mean() < nearest and np.ptp(others):  # equal rows lose nothing
         row = far[-1] if isinstance(rows, slice) else rows[far[-1]]
         warn(
             f"Row {row} of X, and perhaps others, is so far away from most rows that "

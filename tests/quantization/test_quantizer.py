@@ -321,8 +321,10 @@ def test_a_device_that_is_not_there(digits):
 
 @each("n_used", [None, 399])
 def test_a_row_far_away_from_all_others_is_named(digits, n_used):
-    rows = digits[:400].copy()
-    rows[37] *= 1e7
+    far, equal = digits[:400].copy(), np.ones((400, 64))
+    far[37] *= 1e7
+    equal[37] *= 1e7
     with pytest.warns(UserWarning, match="Row 37 of X") as caught:
-        AdditiveQuantizer(2, max_train_samples=n_used, **QUICK).fit(rows)
-    assert caught[0].filename == __file__
+        for rows in far, equal:  # equal rows lose nothing
+            AdditiveQuantizer(2, max_train_samples=n_used, **QUICK).fit(rows)
+    assert [warning.filename for warning in caught] == [__file__]
