@@ -89,6 +89,14 @@ def test_step_and_batch_sizes_may_change(estimator, is_pickled):
 
 
 @each_stream
+def test_a_fit_goes_on_alike_whether_it_was_saved_or_not(estimator, tmp_path):
+    estimator = clone(estimator).set_params(lr_schedule="cosine").fit(X, Y)
+    estimator.save(tmp_path / "saved")
+    loaded = load(tmp_path / "saved")
+    np.testing.assert_array_equal(goes_on(loaded, X[:50]), goes_on(estimator, X[:50]))
+
+
+@each_stream
 def test_a_batch_size_may_become_automatic_again(estimator):
     stream = begun(estimator, batch_size=16).set_params(batch_size="auto")
     found, size = goes_on(stream), stream._resolve_batch_size(len(X))  # above 16

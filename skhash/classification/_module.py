@@ -44,6 +44,7 @@ class ClassifierModule(TrainedModule):
         self.n_samples, self.augment, self.shape = n_samples, augment, shape
 
     def rows(self, X, targets, run):
+        self.network.start_training(int(run.trains(X.shape[0]).sum()))
         return Rows(X, targets.codes, targets.weights, split=run.split)
 
     def forward(self, X):

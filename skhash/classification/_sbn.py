@@ -129,7 +129,8 @@ class SBNClassifier(
         - "real" spends the first half of the epochs on training a network with real
           weights, whose units output their means, and starts the binary units from
           these weights. Binary weights take them as logits, divided by their root mean
-          square, except in a custom `architecture`, which takes them unchanged.
+          square, except in a custom `architecture`, which takes them unchanged. With
+          ``max_epochs=1``, it is "default".
     init_scale : float, default=2.0
         Initial standard deviation of the logits, for noise of scale 1 (slope 1 at the
         threshold). At 1, as in the papers, units are about as random as they can be
@@ -295,11 +296,11 @@ class SBNClassifier(
         targets, n_epochs = Targets(codes, weights, classes), self.max_epochs
         random_state = check_random_state(self.random_state)
         run = self._run(X, random_state, phases=(n_epochs,))
-        if self.init == "real":
-            n_real = max(1, n_epochs // 2)
+        n_real = n_epochs // 2 if self.init == "real" else 0
+        if n_real:
             start = self._real_weights(X, targets, run, n_real)
             targets = replace(targets, first_weights=start)
-            run = run.again(phases=(max(1, n_epochs - n_real),))
+            run = run.again(phases=(n_epochs - n_real,))
         self._learn(X, targets, run)
         self.classes_, self.predict_seed_ = classes, run.seeds[2]
         return self
@@ -309,14 +310,15 @@ class SBNClassifier(
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call builds the network, with the mean and scale of its rows, so pass
-        it 200 or more rows drawn at random. Later calls keep the state of the
-        optimizer, unless the classifier was loaded from a file. The statistics of batch
-        norms are recalibrated on the rows of each call. Only `lr`, `batch_size` and the
+        it 200 or more rows drawn at random. The statistics of batch norms are
+        recalibrated on the rows of each call. Only `lr`, `batch_size` and the
         parameters of prediction may change between calls; `max_epochs` is not used.
 
+        Later calls keep the state of the optimizer. After `fit`, or if the classifier
+        was loaded from a file or copied off an accelerator, it starts afresh with the
+        step size `lr`; lower `lr` to change a fitted classifier only slightly.
         Schedules that need a number of epochs, "cosine" and "step", have no effect
-        here. After `fit`, the step size remains that of its last epoch, which is tiny
-        with "cosine", unless the classifier was loaded from a file.
+        here.
 
         Parameters
         ----------
@@ -532,7 +534,6 @@ class SBNClassifier(
     def _build(self, X, targets, run):
         X = run.trained(X)
         network = self._new_network(X.shape[1], len(targets.classes), run.generator)
-        network.start_training(X.shape[0])
         module = self._module_of(network, *mean_and_scale(X))
         if self.init == "whiten":
             rows = torch.randperm(X.shape[0], generator=run.generator)[:WHITENED_ROWS]
@@ -556,7 +557,6 @@ class SBNClassifier(
             for layer in network.layers:
                 if layer.weights.law == weights.law:  # trained as the parameter says
                     layer.weights = weights
-            network.start_training(run.n_trained)
         return self._module_of(network, self.mean_, self.scale_)
 
     def _module_of(self, network, mean, scale):

@@ -267,7 +267,9 @@ def affinity_kmeans(rows, weight: float, max_iter: int):
         # The mean over rows of |x - c|^2, from the means of the cells.
         errors = np.square(centers).sum(axis=1) - 2 * (centers * means).sum(axis=1)
         quantization = squares + shares @ errors
-        objective.append((quantization, affinity_error(centers, shares, targets)))
+        # The mean over pairs of rows of (distance of centres - target)^2.
+        affinity = shares @ np.square(pairwise_distances(centers) - targets) @ shares
+        objective.append((quantization, affinity))
     return centers, np.array(objective)
 
 
@@ -311,11 +313,6 @@ def move_centers(centers, means, shares, targets, weight: float) -> np.ndarray:
     np.divide(targets * shares, distances, out=pulls, where=distances > 0)
     pushed = pulls.sum(axis=1)[:, None] * centers - pulls @ centers
     return (means + 2 * weight * (shares @ means + pushed)) / (1 + 2 * weight)
-
-
-def affinity_error(centers, shares, targets) -> float:
-    """Return the mean over pairs of rows of (distance of centres - target)^2."""
-    return shares @ np.square(pairwise_distances(centers) - targets) @ shares
 
 
 def pairwise_distances(centers) -> np.ndarray:

@@ -66,6 +66,8 @@ def quantization_error(
     """
     magnitudes = np.abs(check_array(outputs, dtype=np.float64))
     if kind == "cosine":
+        largest = magnitudes.max(axis=1, keepdims=True)  # squares might overflow
+        np.divide(magnitudes, largest, out=magnitudes, where=largest > 0)
         lengths = np.sqrt(np.square(magnitudes).mean(axis=1))
         means = magnitudes.mean(axis=1)
         values = 1 - np.divide(means, lengths, out=means, where=lengths > 0)

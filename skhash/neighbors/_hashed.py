@@ -222,10 +222,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
         new = as_it_is(self)  # other threads may search meanwhile
         validate_data(new, X, skip_check_array=True)
-        if isinstance(self.encoder, FrozenEstimator):
-            fitted = self.encoder.estimator  # which gets scaled rows without names
-            if hasattr(fitted, "feature_names_in_"):
-                validate_data(fitted, X, reset=False, skip_check_array=True)
         rows = new._rows_to_encode(X)
         with steps_of("HashedNeighbors", self.verbose) as begin:
             encoder = self._new_encoder()
@@ -789,9 +785,10 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         """Return rows as the encoder is given them; texts stay."""
         if self.metric != "cosine" or not is_numeric(X):
             return X
-        if hasattr(self, "feature_names_in_"):  # which scaled rows have no more
-            validate_data(self, X, reset=False, skip_check_array=True)
-        return unit_rows(X)
+        rows = unit_rows(X)
+        if hasattr(X, "iloc"):  # whose names the encoder checks
+            return type(X)(rows, columns=X.columns)
+        return type(X)(rows, schema=X.columns) if hasattr(X, "with_columns") else rows
 
     def _rows_to_encode(self, X):
         """Return `_scaled` rows; for a quantizer, a view that scales what is read."""

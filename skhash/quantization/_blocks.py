@@ -18,11 +18,6 @@ from skhash.utils.threads import few_blas_threads
 RIDGE = 1e-6
 
 
-def entries_of(values, n_values: int) -> np.ndarray:
-    """Return the place of each value among all entries, (n, n_blocks), int32."""
-    return values + n_values * np.arange(values.shape[1], dtype=np.int32)
-
-
 def least_squares(X, values, block_bits):
     """Return `BlockMoments`, or for few rows `RowProducts`, which take less time."""
     n_entries = values.shape[1] * 2**block_bits
@@ -67,7 +62,8 @@ class BlockMoments:
     def _sum_rows(self, X, values):
         """Return the sum of the centred rows that have each entry."""
         n_entries = self.n_blocks * 2**self.block_bits
-        entries = entries_of(values, 2**self.block_bits)
+        # The place of each value among all entries.
+        entries = values + 2**self.block_bits * np.arange(self.n_blocks, dtype=np.int32)
         sums = np.zeros((n_entries, X.shape[1]))
         for rows, chunk in dense_chunks(X):
             part = entries[rows]

@@ -80,14 +80,15 @@ class TrainedMixin:
 
     def _learn(self, X, targets, run, net=None) -> None:
         """Train the given net, or a new one, and set the fitted attributes."""
-        history = getattr(self, "history_", []) if run.phases is None else []
+        goes_on = run.phases is None and hasattr(self, "weights_")
         if net is None:
-            build = self._restored if history else self._build
+            build = self._restored if goes_on else self._build
             module, params = build(X, targets, run), self.get_params(deep=False)
             batch_size = self._resolve_batch_size(X.shape[0])
             optimizer = self._optimizer(module)
             net = _loop.HashNet(module, run, params, batch_size, optimizer)
         module = net.module_
+        history = self.history_ if goes_on else []
         history = history + _loop.train(net, module.rows(X, targets, run))
         fitted = self._read(module, X, run)
         state = arrays_of(module)
@@ -98,15 +99,18 @@ class TrainedMixin:
 
     def _resume(self, X, targets) -> None:
         """Train for an epoch: the first one, or one more."""
-        n_before, net = len(getattr(self, "history_", [])), None
+        n_before, net = len(getattr(self, "history_", [])), getattr(self, "net_", None)
         random_state = random_state_of_call(self.random_state, n_before)
-        if hasattr(self, "net_"):
-            run = self.net_.run.go_on(X, random_state)
-            params = self.get_params(deep=False)
-            net = _loop.resume(self.net_, run, params, self._untrained_parameters)
-            net.batch_size = self._resolve_batch_size(X.shape[0])
+        params = self.get_params(deep=False)
+        if net is not None:
+            _loop.check_unchanged(net, params, self._untrained_parameters)
+        if net is None or net.run.phases is not None:
+            # The schedule and the optimizer of a fit have ended, loaded or not.
+            net, run = None, self._run(X, random_state, n_before=n_before)
         else:
-            run = self._run(X, random_state, n_before=n_before)
+            run = net.run.go_on(X, random_state)
+            net = _loop.resume(net, run, params)
+            net.batch_size = self._resolve_batch_size(X.shape[0])
         self._learn(X, targets, run, net)
 
     def _run(self, X, random_state, phases=None, n_before=0):
@@ -185,13 +189,13 @@ class BaseNeuralHasher(TrainedMixin, BaseHasher):
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call also builds the model from its rows, so pass it a few thousand
-        rows drawn at random. Later calls keep the state of the optimizer, unless the
-        encoder was loaded from a file or copied off an accelerator. Only the parameters
-        `lr` and `batch_size` may change between calls; `max_epochs` is not used.
+        rows drawn at random. Only the parameters `lr` and `batch_size` may change
+        between calls; `max_epochs` is not used.
 
-        Schedules that need a number of epochs, "cosine" and "step", have no effect
-        here. After `fit`, the step size remains that of its last epoch, unless the
-        encoder was loaded from a file.
+        Later calls keep the state of the optimizer. After `fit`, or if the encoder was
+        loaded from a file or copied off an accelerator, it starts afresh with the step
+        size `lr`; lower `lr` to change a fitted encoder only slightly. Schedules that
+        need a number of epochs, "cosine" and "step", have no effect here.
 
         Parameters
         ----------

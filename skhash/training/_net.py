@@ -75,8 +75,6 @@ class Run:
         On the CPU, of the first seed.
     random_state : RandomState
         Draws what belongs to the rows, such as partners.
-    n_trained : int
-        How many rows are trained on.
     splitter : callable or None
         Splits rows; made by `resolve_splitter`.
     split : Split or None
@@ -92,7 +90,6 @@ class Run:
     seeds: list
     generator: torch.Generator
     random_state: np.random.RandomState
-    n_trained: int = 0
     splitter: object = None
     split: Split | None = None
     phases: tuple | None = None
@@ -111,12 +108,10 @@ class Run:
 
     def go_on(self, X, random_state) -> "Run":
         """Return the run of one more epoch, on other rows."""
-        return replace(self, random_state=random_state, phases=None)._on(X)
+        return replace(self, random_state=random_state)._on(X)
 
     def _on(self, X):
-        split = split_rows(self.splitter, X)
-        n_trained = X.shape[0] if split is None else len(split.train)
-        return replace(self, split=split, n_trained=n_trained)
+        return replace(self, split=split_rows(self.splitter, X))
 
     def trained(self, X):
         """Return the rows that are trained on."""
@@ -376,23 +371,16 @@ def split_rows(splitter, X) -> Split | None:
     return Split(*(rows.numpy() for _, rows in parts))
 
 
-def resume(net: HashNet, run, params, free=()) -> HashNet:
-    """Return a copy of a net to resume, with the current step size.
+def check_unchanged(net: HashNet, params, free=()) -> None:
+    """Raise ``ValueError`` if a parameter has changed, other than `FREE` and `free`.
 
     Parameters
     ----------
     net : HashNet
-    run : Run
-        That of the rows to train on.
     params : dict
         The parameters of its estimator now.
     free : sequence of str
         Names of parameters that the net does not depend on.
-
-    Raises
-    ------
-    ValueError
-        If a parameter has changed, other than `FREE` and those.
     """
     for name in params.keys() - {*FREE, *free}:
         before, now = net.params[name], params[name]
@@ -402,10 +390,23 @@ def resume(net: HashNet, run, params, free=()) -> HashNet:
                 f"and is {reprlib.repr(now)} now. Set it back, or fit again; only lr "
                 "and batch_size may change."
             )
+
+
+def resume(net: HashNet, run, params) -> HashNet:
+    """Return a copy of a net of a stream to resume, with the current step size.
+
+    Parameters
+    ----------
+    net : HashNet
+    run : Run
+        That of the rows to train on.
+    params : dict
+        The parameters of its estimator now.
+    """
     net = copy.deepcopy(net)
     net.run = run
     net.params = snapshot(params)
-    net.verbose, net.n_epochs = int(params["verbose"]), None  # a stream has no end
+    net.verbose = int(params["verbose"])
     for group in net.optimizer_.param_groups:
         group["lr"] *= params["lr"] / net.lr  # which a schedule may have changed
     net.lr = params["lr"]

@@ -437,6 +437,8 @@ def test_real_units_come_first(weights):
     real[of_second] = expected.get(weights, real[of_second])
     for one, other in zip(started, real, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
+    model.set_params(max_epochs=1).fit(X, y)
+    assert len(FirstWeights.seen) == 3  # of a single epoch there is no half
 
 
 def test_statistics_are_those_of_each_mode():

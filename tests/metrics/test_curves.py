@@ -100,6 +100,9 @@ def test_quantization_errors_are_distances_to_the_signs():
         np.testing.assert_allclose(each, values, rtol=1e-12)
         error = quantization_error(outputs, kind=kind)
         assert error == pytest.approx(values.mean(), rel=1e-12)
+    for size in (1e300, 1e-300):  # whose squares are beyond all floats
+        error = quantization_error(outputs * size, kind="cosine")
+        assert error == pytest.approx(expected["cosine"].mean(), rel=1e-12)
 
 
 @each("kind", ["absolute", "squared", "cosine"])

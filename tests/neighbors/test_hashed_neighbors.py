@@ -5,6 +5,7 @@ import weakref
 from dataclasses import replace
 
 import numpy as np
+import polars
 import pytest
 from cases import each
 from pandas import DataFrame
@@ -341,6 +342,17 @@ def test_fitted_rows_of_known_codes_have_the_names_of_the_fit(data):
     for rows in (named[named.columns[::-1]], named.iloc[:, 1:]):
         with pytest.raises(ValueError, match="names"):
             HashedNeighbors(frozen, metric="cosine").fit(rows)
+
+
+@each("frame", [DataFrame, polars.DataFrame])
+@pytest.mark.filterwarnings("error")
+def test_an_encoder_of_a_frame_gets_scaled_rows_with_their_names(frame, data):
+    found = []
+    for make in (np.asarray, lambda X: frame({str(i): x for i, x in enumerate(X.T)})):
+        frozen = FrozenEstimator(clone(ENCODER).fit(make(data.database)))
+        search = HashedNeighbors(frozen, metric="cosine").fit(make(data.database))
+        found.append(search.kneighbors(make(data.query))[1])
+    np.testing.assert_array_equal(*found)
 
 
 def test_the_number_of_threads_may_change_after_the_fit(data):

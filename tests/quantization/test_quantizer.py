@@ -317,3 +317,14 @@ def test_error_is_that_of_transform(digits, n_rows):
 def test_a_device_that_is_not_there(digits):
     with pytest.raises(ValueError, match="device='nowhere'"):
         AdditiveQuantizer(device="nowhere").fit(digits)
+
+
+@each("n_used", [None, 399])
+def test_a_row_far_away_from_all_others_is_named(digits, n_used):
+    far, equal = digits[:400].copy(), np.ones((400, 64))
+    far[37] *= 1e7
+    equal[37] *= 1e7
+    with pytest.warns(UserWarning, match="Row 37 of X") as caught:
+        for rows in far, equal:  # equal rows lose nothing
+            AdditiveQuantizer(2, max_train_samples=n_used, **QUICK).fit(rows)
+    assert [warning.filename for warning in caught] == [__file__]

@@ -65,16 +65,11 @@ def read_decoder(decoder, metric):
     if n_bits is None:
         n_bits = len(codebook) * bits_of_block(codebook)
     check_codebook(codebook, offset, n_bits, scales)
-    normalized = is_of_unit_rows(decoder)
+    names = "normalize", "normalized_"  # either: it was fitted to rows of unit length
+    normalized = any(bool(getattr(decoder, name, False)) for name in names)
     read = Decoder(codebook, offset, scales, int(n_bits), normalized, metric)
     name = "length_bits_" if read.by_angle else "distance_bits_"
     return replace(read, fraction_bits=int(getattr(decoder, name, FRACTION_BITS)))
-
-
-def is_of_unit_rows(decoder) -> bool:
-    """Return whether the vectors that `decoder` was fitted to have unit length."""
-    names = "normalize", "normalized_"
-    return any(bool(getattr(decoder, name, False)) for name in names)
 
 
 @dataclass(frozen=True)
@@ -258,7 +253,8 @@ class Decoder:
     def law(self):
         """Return how kernels make a score of a sum and a level: see `kernels.law`."""
         term, times, nothing = ANGLES[self.metric] if self.by_angle else (0, 0, 0)
-        numbers = np.float32([term, times, nothing, lowest_score(self.metric)])
+        lowest = -np.inf if self.metric == "inner_product" else 0  # of all scores
+        numbers = np.float32([term, times, nothing, lowest])
         shift = FRACTION_BITS - self.fraction_bits
         return _kernel_law.Law(spare_bits(self.last), self.base, shift, *numbers)
 
@@ -331,11 +327,6 @@ def tables_of_bytes(summands, starts, n_bytes):
     tables[:, : summands.shape[1]] = summands
     tables[:, 0] += starts[:, None]
     return tables
-
-
-def lowest_score(metric):
-    """Return a lower bound of all scores."""
-    return -np.inf if metric == "inner_product" else 0
 
 
 def _to_float32(values):

@@ -17,7 +17,7 @@ from skhash.numerics._projection import (
     sample_rows,
 )
 from skhash.numerics._rotation import gaussian, rotated_axes
-from skhash.persistence.schema import TINY, Plain, optional, reals
+from skhash.persistence.schema import TINY, Plain, optional, reals, wholes
 from skhash.training import BaseNeuralHasher, arrays_of
 from skhash.training._estimator import Optimizer, Schedule
 from skhash.utils._sklearn import HasMethods
@@ -37,9 +37,8 @@ from skhash.utils.targets import partial_labels
 PREFIXES = [2**i for i in range(3, 64)]
 # Steps that max_epochs="auto" aims at, within these numbers of epochs.
 AUTO_STEPS, AUTO_EPOCHS = 1500, (20, 100)
-# The more rows there are, the nearer are those that a search is for, and the less the
-# distances of rows drawn at random tell of them.
-SHARPNESS = 0.35  # the power of the number of rows
+# The more rows there are, the less the distances of rows drawn at random tell of those
+# that a search is for.
 MANY_ROWS = 10_000
 # Of more rows a sample is trained on. Reconstruction keeps codes from fitting it alone.
 MANY_MORE_ROWS = 60_000
@@ -152,6 +151,10 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Trained lengths in ascending order; `n_bits` is the last.
     axes_ : ndarray of shape (n_axes, n_features), float64
         Principal axes along which training takes the coordinates of rows.
+    n_samples_fit_, n_epochs_ : int
+        Number of rows of `fit`, or of the first `partial_fit`, and of epochs over which
+        the relaxation of the signs becomes steep. Later calls of `partial_fit` use
+        both.
     weights_, weight_names_ : list of ndarray, list of str
         State of the trained torch module: its arrays and their names.
     history_ : list of dict
@@ -279,6 +282,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         "scale_": reals(low=TINY),
         "axes_": reals("n_axes", "n_features"),
         "skip_coef_": optional(reals("n_features", "n_bits")),
+        "n_samples_fit_": wholes(low=1),
+        "n_epochs_": wholes(low=1),
         "lengths_": Plain(list),
     }
 
@@ -317,9 +322,11 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         Only the parameters `lr` and `batch_size` may change between calls. `max_epochs`
         is the number of calls over which the relaxation of the signs becomes steep.
 
-        Schedules that need a number of epochs, "cosine" and "step", have no effect
-        here. After `fit`, the step size remains that of its last epoch, which is tiny
-        with "cosine", unless the encoder was loaded from a file.
+        Later calls keep the sample and the state of the optimizer. After `fit`, or if
+        the encoder was loaded from a file or copied off an accelerator, both start
+        afresh, with the step size `lr`; lower `lr` to change a fitted encoder only
+        slightly. Schedules that need a number of epochs, "cosine" and "step", have no
+        effect here.
 
         Parameters
         ----------
@@ -431,9 +438,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         n_axes, n_bits = len(self.axes_), self._n_features_out
         coefs = [np.zeros((n_axes, first.shape[1])), *others]
         skip = None if self.skip_coef_ is None else np.zeros((n_axes, n_bits))
-        n_epochs = self.n_iter_ if self.max_epochs == "auto" else self.max_epochs
-        n_samples = 1 if run is None else run.n_trained
-        module_of = self._module_of(n_samples, n_epochs, self.lengths_)
+        sizes = self.n_samples_fit_, self.n_epochs_, self.lengths_
+        module_of = self._module_of(*sizes)
         fitted = {"mean": self.mean_, "scale": self.scale_, "axes": self.axes_}
         return module_of(coefs, self.intercepts_, skip, **fitted)
 
@@ -454,7 +460,7 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
         contrast = Contrast(
             lengths=lengths,
             temperature=self.temperature,
-            sharpness=n_samples**SHARPNESS,
+            n_samples=n_samples,
             by_distance=by_distance,
             distance_weight=self.distance_weight * by_distance * few,
             reconstruction_weight=self.reconstruction_weight * by_distance * many,
@@ -476,6 +482,8 @@ class NeighborHash(MLPLogitsMixin, BaseNeuralHasher):
             "coefs_": [_of_columns(first, module), *others],
             "intercepts_": mlp.layers_of(values, "intercepts"),
             "skip_coef_": None if skip is None else _of_columns(_as_used(skip), module),
+            "n_samples_fit_": module.contrast.n_samples,
+            "n_epochs_": module.contrast.n_epochs,
             "lengths_": module.contrast.lengths,
             "axes_": module.axes,
         }

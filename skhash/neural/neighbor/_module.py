@@ -22,6 +22,8 @@ ROUNDING = 1e-6  # of sums, relative to what is added up
 DECAY = 3.0
 # The longer a code, the finer it tells rows apart: T_m = T / m^0.3.
 COOLING = 0.3
+# The more rows there are, the nearer are those that a search is for.
+SHARPNESS = 0.35  # the power of the number of rows
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,8 @@ class Contrast:
         The prefixes to train, the last of all bits.
     temperature : float
         That of a prefix of m bits is ``temperature / m^0.3``.
-    sharpness : float
-        How much likelier the nearest partner of a batch is wanted than one at a mean
-        distance: ``exp(sharpness)`` times.
+    n_samples : int
+        The rows of the data, for `sharpness`.
     by_distance : bool
         Whether partners are wanted by their distance; see `wanted_by_distance`. With
         labels, or if it is False, all that are known to be near are wanted alike.
@@ -51,12 +52,20 @@ class Contrast:
 
     lengths: list
     temperature: float
-    sharpness: float
+    n_samples: int
     by_distance: bool
     distance_weight: float
     reconstruction_weight: float
     unit_rows: bool
     n_epochs: int
+
+    @property
+    def sharpness(self) -> float:
+        """How much likelier the nearest partner of a batch is wanted than a usual one.
+
+        One at a mean distance is wanted ``exp(sharpness)`` times less.
+        """
+        return self.n_samples**SHARPNESS
 
 
 class NeighborModule(TrainedModule):

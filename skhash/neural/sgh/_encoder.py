@@ -274,14 +274,13 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
         """Train for one epoch on these rows, as one part of a stream.
 
         The first call also builds the model from its rows, so pass it a few thousand
-        rows drawn at random. Later calls keep the state of the optimizer, unless the
-        encoder was loaded from a file or copied off an accelerator. Only the parameters
-        `lr` and `batch_size` may change between calls; `max_epochs` is not used. Each
-        call draws new pairs.
+        rows drawn at random. Only the parameters `lr` and `batch_size` may change
+        between calls; `max_epochs` is not used. Each call draws new pairs.
 
-        Schedules that need a number of epochs, "cosine" and "step", have no effect
-        here. After `fit`, the step size remains that of its last epoch, unless the
-        encoder was loaded from a file.
+        Later calls keep the state of the optimizer. After `fit`, or if the encoder was
+        loaded from a file or copied off an accelerator, it starts afresh with the step
+        size `lr`; lower `lr` to change a fitted encoder only slightly. Schedules that
+        need a number of epochs, "cosine" and "step", have no effect here.
 
         Parameters
         ----------

@@ -249,7 +249,7 @@ def make_module(**params):
     contrast = {
         "lengths": [2, 6],
         "temperature": 2.0,
-        "sharpness": 3.0,
+        "n_samples": 3 ** (1 / 0.35),
         "by_distance": True,
         "n_epochs": 5,
         "distance_weight": 0.0,
