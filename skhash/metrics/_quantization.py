@@ -66,8 +66,7 @@ def quantization_error(
     """
     magnitudes = np.abs(check_array(outputs, dtype=np.float64))
     if kind == "cosine":  # of rows whose squares are neither 0 nor infinite
-        largest = magnitudes.max(axis=1, keepdims=True)
-        magnitudes /= np.where(largest > 0, largest, 1)
+        magnitudes /= magnitudes.max(axis=1, keepdims=True).clip(np.finfo(float).tiny)
         lengths = np.sqrt(np.square(magnitudes).mean(axis=1))
         values = 1 - magnitudes.mean(axis=1) / np.where(lengths > 0, lengths, 1)
     else:
