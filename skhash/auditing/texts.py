@@ -78,8 +78,8 @@ def caution(result) -> str:
             text += " This is a rough estimate: audit a larger sample."
         if growth.expected < settings["target_recall"]:
             text += (
-                f" It is below the target of {settings['target_recall']:.0%}: audit "
-                "longer codes, or re-rank more candidates."
+                f" It is below the target of {100 * settings['target_recall']:g}%: "
+                "audit longer codes, or re-rank more candidates."
             )
         return text
     n_rows = settings["n_rows"]
