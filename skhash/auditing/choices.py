@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from skhash.auditing.evidence import spread
 from skhash.auditing.measure import AuditRow
+from skhash.auditing.texts import neighbors_of, short
 
 # Names of searches in texts.
 SEARCHES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
@@ -106,8 +107,7 @@ def recommend(rows, peers, settings, needed) -> tuple[Choice, str, list[str]]:
     target = settings["target_recall"]
     choices, engines = choices_of(rows, k, rerank), choices_of(peers, k, rerank)
     best = choose(choices, needed, n_vectors)
-    goal = f"{100 * target:g}% of the "
-    goal += "true neighbour" if k == 1 else f"{k} true neighbours"
+    goal = f"{100 * target:g}% of the {neighbors_of(settings)}"
     goal += f" after re-ranking {rerank} candidates" * (rerank is not None)
     if needed > target:
         goal += f" among {n_vectors:,} vectors, by estimate"
@@ -171,7 +171,7 @@ def _of_peers(best, choices, peers, target, n_vectors) -> str:
     if better is not best:
         times = better.memory(n_vectors) / best.memory(n_vectors)
         if times > 1:
-            more = f"With {times:.2g} times the memory, another engine finds more"
+            more = f"With {short(times)} times the memory, another engine finds more"
             return f"{more}: {better}."
         return f"Another engine does better than the recommendation: {better}."
     engines = [

@@ -98,7 +98,7 @@ def _elements(tag, lines) -> str:
 
 def _sentence(result) -> str:
     settings, best = result.settings, result.choice
-    target, neighbors = settings["target_recall"], _neighbors(settings)
+    target, neighbors = settings["target_recall"], texts.neighbors_of(settings)
     row, maker = best.row, type(result.encoder).__name__
     code = (
         f"<strong>{escape(maker)} at {row.n_bits} bits</strong> "
@@ -133,7 +133,7 @@ def _tiles(result) -> dict[str, str]:
         "recall": _percent(best.recall),
         "error": _percent(2 * best.error),
         "target": _percent(settings["target_recall"]),
-        "neighbors": _neighbors(settings),
+        "neighbors": texts.neighbors_of(settings),
         "n_bytes": f"{size:,}",
         "float_bytes": f"{floats:,}",
         "times": f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}",
@@ -143,11 +143,6 @@ def _tiles(result) -> dict[str, str]:
         **{n: f"{settings[n]:,}" for n in ("n_vectors", "n_queries", "n_database")},
         "k": f"{settings['n_neighbors']:,}",
     }
-
-
-def _neighbors(settings) -> str:
-    k = settings["n_neighbors"]
-    return "true nearest neighbours" if k == 1 else f"{k} true neighbours"
 
 
 def _percent(share, digits=1) -> str:

@@ -17,8 +17,7 @@ MOST_GROWTH = 10
 
 def recommendation(result) -> str:
     """Say in whole sentences what to do, and why."""
-    choice, k = result.choice, result.settings["n_neighbors"]
-    rerank = result.settings["rerank"]
+    choice, rerank = result.choice, result.settings["rerank"]
     searched = {
         "hamming": "compare them with the codes of the queries by Hamming distance",
         "asymmetric": "compare them with uncompressed queries",
@@ -29,9 +28,15 @@ def recommendation(result) -> str:
     return (
         f"make codes of {size} for each vector with "
         f"{type(result.encoder).__name__}; {compared if rerank else searched}. This "
-        f"finds {choice.recall:.1%} +- {2 * choice.error:.1%} of the {k} true "
-        f"neighbours. It is {result.reason}."
+        f"finds {choice.recall:.1%} +- {2 * choice.error:.1%} of the "
+        f"{neighbors_of(result.settings)}. It is {result.reason}."
     )
+
+
+def neighbors_of(settings) -> str:
+    """Name the neighbours that are to be found."""
+    k = settings["n_neighbors"]
+    return "true nearest neighbours" if k == 1 else f"{k} true neighbours"
 
 
 def stored(result) -> str:
@@ -73,8 +78,8 @@ def caution(result) -> str:
             text += " This is a rough estimate: audit a larger sample."
         if growth.expected < settings["target_recall"]:
             text += (
-                f" It is below the target of {settings['target_recall']:.0%}: audit "
-                "longer codes, or re-rank more candidates."
+                f" It is below the target of {100 * settings['target_recall']:g}%: "
+                "audit longer codes, or re-rank more candidates."
             )
         return text
     n_rows = settings["n_rows"]

@@ -520,6 +520,7 @@ class SBNClassifier(
     def _new_ensemble(self, n_members, device):
         from skhash.classification._ensemble import Ensemble
 
+        self._validate_params()  # which may have changed since `fit`
         if not n_members:
             network = self._network(self.det_statistics_).to(device)
             return Ensemble(network, self.mean_, self.scale_)

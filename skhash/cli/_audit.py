@@ -24,10 +24,10 @@ from skhash.utils.progress import progress
 N_ROWS = 8
 LEGEND = (
     "search: hamming compares codes with the codes of queries; asymmetric compares "
-    "uncompressed queries with decoded codes. recall {k}@n: share of the {k} true "
-    "neighbours among the first n; with n above {k}, after re-ranking these by their "
-    "vectors. codebook: bytes that all codes share, to decode them. depth: the n that "
-    "reaches the target."
+    "uncompressed queries with decoded codes. recall {n_neighbors}@n: share of the "
+    "{neighbors} among the first n; with n above {n_neighbors}, after re-ranking these "
+    "by their vectors. codebook: bytes that all codes share, to decode them. depth: "
+    "the n that reaches the target."
 )
 PARAMETERS = "n_bits methods metric n_neighbors rerank sample n_queries".split()
 PARAMETERS += ["target_recall", "n_vectors", "device", "random_state"]
@@ -134,7 +134,7 @@ def _print_table(result, name, n_rows) -> None:
             f"and recall; --all prints all {len(result.rows)}."
         )
     print_text(texts.how_measured(settings))
-    print_text(LEGEND.format(k=settings["n_neighbors"]))
+    print_text(LEGEND.format(**settings, neighbors=texts.neighbors_of(settings)))
     if left_out:
         print_text(f"Too wide for this terminal: {', '.join(left_out)}.")
     for line in result.skipped:

@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     encoder: object  # from the scored rows to codes
     index: object
     is_packed: bool = False  # whether codes come as packed bytes
-    search: object = None  # of vectors, where it compares queries that are no codes
+    search: object = None  # of vectors, unless it ranks by Hamming distance alone
     before_search: object = None  # the transformer of the steps in front of that
     metric: str = "euclidean"  # of the last one, by which vectors are near
 
@@ -43,7 +43,8 @@ def take_apart(estimator) -> Parts:
     if _ends_with(steps, "encoder_", "index_"):
         search = steps.pop()
         index = search.index_
-        if hasattr(index, "metric") or getattr(search, "rerank", None):
+        by_codes = has_hamming_distances(index) and not hasattr(index, "metric")
+        if not by_codes or getattr(search, "rerank", None):
             searched = search, make_pipeline(*steps) if steps else None
         if getattr(search, "metric", None) == "cosine":
             steps.append(FunctionTransformer(search._scaled))

@@ -65,12 +65,10 @@ def quantization_error(
     array([0., 0.])
     """
     magnitudes = np.abs(check_array(outputs, dtype=np.float64))
-    if kind == "cosine":
-        largest = magnitudes.max(axis=1, keepdims=True)  # squares might overflow
-        np.divide(magnitudes, largest, out=magnitudes, where=largest > 0)
+    if kind == "cosine":  # of rows whose squares are neither 0 nor infinite
+        magnitudes /= magnitudes.max(axis=1, keepdims=True).clip(np.finfo(float).tiny)
         lengths = np.sqrt(np.square(magnitudes).mean(axis=1))
-        means = magnitudes.mean(axis=1)
-        values = 1 - np.divide(means, lengths, out=means, where=lengths > 0)
+        values = 1 - magnitudes.mean(axis=1) / np.where(lengths > 0, lengths, 1)
     else:
         errors = np.abs(magnitudes - 1)
         values = (errors if kind == "absolute" else errors**2).mean(axis=1)

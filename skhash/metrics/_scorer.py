@@ -303,9 +303,9 @@ def make_neighbor_recall_scorer(
     It compares the nearest codes with the true neighbours of the original vectors. Each
     row of the fold is a query against all others (leave-one-out). The score is the
     share of its `n_neighbors` exact neighbours that are among its `n_retrieved` nearest
-    codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors`, or
-    with `rerank`, is scored by its own answers in the fold, with its fitted encoder and
-    decoder.
+    codes, in expectation over ties. `HashedNeighbors` with an `AsymmetricNeighbors` or
+    `JaccardNeighbors`, or with `rerank`, is scored by its own answers in the fold, with
+    its fitted encoder and decoder.
 
     Parameters
     ----------

@@ -571,6 +571,11 @@ class TestRecommendation:
         assert "pq at 16 bits" in better and "1.000" in better
         assert len(recommend(rows, 0.4, rerank=None).alternatives) == 0
 
+    def test_the_memory_of_another_engine_is_told_in_plain_figures(self):
+        rows, peer = [make_row("a", 16, 0.5)], make_row("int8", 6272, 0.99, beside=0)
+        others = recommend(rows, peers=[peer]).alternatives[-1]
+        assert others.startswith("With 392 times the memory, another engine finds more")
+
     @each("n_rows", [999, 1000, 1001])
     def test_a_codebook_of_a_peer_is_counted_once(self, n_rows):
         # 6 bytes and 4000 once, or 10 bytes: as much memory for 1000 vectors.

@@ -118,6 +118,8 @@ def test_the_ensemble_tends_to_the_enumerated_mean(batch_norm):
     # Each probability is a mean of values in [0, 1], of deviation at most 1/2.
     error = np.abs(model.predict_proba(X) - expected_probabilities(model, X))
     assert error.max() < 5 * 0.5 / np.sqrt(n_draws)
+    with pytest.raises(ValueError, match="n_predict_samples"):
+        model.set_params(n_predict_samples=-1).predict(X)
 
 
 def own_network(n_features, n_classes):

@@ -412,6 +412,8 @@ def test_an_index_with_other_distances_is_scored_by_them():
     codes, labels = rng.random((90, 12)) < 0.4, rng.integers(3, size=90)
     steps = make_pipeline(FunctionTransformer(), JaccardNeighbors())
     search = steps.fit(codes[:60], labels[:60])
+    of_rows = HashedNeighbors(FunctionTransformer(), index=JaccardNeighbors())
+    of_rows.fit(codes[:60], labels[:60])
     distances = pairwise_distances(codes, codes[:60], "jaccard")
     for rows, n_found in ((slice(60), 59), (slice(60, 90), 60)):
         if n_found == 59:  # each row is in the index, and left out
@@ -420,8 +422,12 @@ def test_an_index_with_other_distances_is_scored_by_them():
         hits = labels[order] == labels[rows, None]
         precisions = np.cumsum(hits, axis=1) / np.arange(1, n_found + 1)
         means = (precisions * hits).sum(axis=1) / hits.sum(axis=1)
-        score = make_retrieval_scorer()(search, codes[rows], labels[rows])
-        assert score == pytest.approx(means.mean())
+        for scored in (search, of_rows):
+            score = make_retrieval_scorer()(scored, codes[rows], labels[rows])
+            assert score == pytest.approx(means.mean())
+    assert (
+        make_neighbor_recall_scorer(n_neighbors=10, n_retrieved=89)(of_rows, codes) == 1
+    )
     for other in (make_retrieval_scorer(k=5), make_neighbor_recall_scorer()):
         with pytest.raises(ValueError, match="not that of JaccardNeighbors"):
             other(search, codes, labels)
