@@ -1,6 +1,7 @@
 """Arguments of the command ``skhash``."""
 
 import argparse
+import errno
 import io
 import os
 import re
@@ -107,9 +108,11 @@ def _discard(stream) -> None:
 def _one_line(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        text = error.strerror
-        if error.filename:
-            text = f"{error.filename}: {text}"
+        name, text = error.filename, error.strerror
+        # Files that are written are named by `replacing`.
+        if name is None and error.errno in (errno.ENOSPC, errno.EPIPE):
+            name = "standard output"
+        text = f"{name}: {text}" if name else text
     # Names of arrays in a file may hold a terminal's control characters.
     text = "".join(c if c.isprintable() or c.isspace() else "?" for c in text)
     return textwrap.shorten(text, LONGEST_LINE, placeholder=" ...")

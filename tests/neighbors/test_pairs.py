@@ -187,6 +187,8 @@ def test_what_is_refused():
         duplicate_groups([[0, 2]], 1)
     with pytest.raises(ValueError, match="uint8"):
         radius_pairs([[0, 2]], 1, packed=True)
+    with pytest.raises(ValueError, match="priority must hold values of one kind"):
+        duplicate_groups([[0], [1]], 1, priority=["a", None])
 
 
 @each("radius", [np.int8(1), np.uint8(1), np.int64(1)])
