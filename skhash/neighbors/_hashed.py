@@ -524,8 +524,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 what, X, reach, return_distance, exclude_self, **question
             )
         if X is None and by_decoder(self.index_):
-            X, exclude_self = self._own_vectors(self.index_._store), True
-            X = np.asarray(X)
+            X, exclude_self = np.asarray(self._own_vectors(self.index_._store)), True
         asked, options = self._question(X, exclude_self)
         index = self.index_
         search = index.kneighbors if what == "nearest" else index.radius_neighbors
