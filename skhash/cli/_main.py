@@ -1,7 +1,6 @@
 """Arguments of the command ``skhash``."""
 
 import argparse
-import errno
 import io
 import os
 import re
@@ -61,8 +60,9 @@ def main(argv=None) -> int:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # A path may hold characters that the terminal's encoding lacks.
-            sys.stdout.reconfigure(errors="replace")
+            # A path may hold characters that the terminal's encoding lacks. What is
+            # not buffered would fail in `print`, which does not say where.
+            sys.stdout.reconfigure(errors="replace", write_through=False)
         try:
             with Signals():
                 arguments = _parser().parse_args(argv)
@@ -108,11 +108,9 @@ def _discard(stream) -> None:
 def _one_line(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        name, text = error.filename, error.strerror
-        # Files that are written are named by `replacing`.
-        if name is None and error.errno in (errno.ENOSPC, errno.EPIPE):
-            name = "standard output"
-        text = f"{name}: {text}" if name else text
+        text = error.strerror
+        if error.filename:
+            text = f"{error.filename}: {text}"
     # Names of arrays in a file may hold a terminal's control characters.
     text = "".join(c if c.isprintable() or c.isspace() else "?" for c in text)
     return textwrap.shorten(text, LONGEST_LINE, placeholder=" ...")

@@ -222,15 +222,14 @@ def _best(groups, priority):
         return np.unique(groups, return_index=True)[1]
     priority = as_array(priority)
     try:
-        has_nan = (priority != priority).any()
+        if priority.shape != groups.shape or (priority != priority).any():
+            raise ValueError(
+                f"priority must hold one value per code, {len(groups)} in all, and no "
+                f"NaN; got shape {priority.shape}."
+            )
         ranks = np.unique(priority, return_inverse=True)[1]
     except TypeError as error:  # None among strings, for example
         raise ValueError(f"priority must hold values of one kind: {error}.") from None
-    if priority.shape != groups.shape or has_nan:
-        raise ValueError(
-            f"priority must hold one value per code, {len(groups)} in all, and no NaN; "
-            f"got shape {priority.shape}."
-        )
     order = np.lexsort((-ranks, groups))
     return order[np.unique(groups[order], return_index=True)[1]]
 
