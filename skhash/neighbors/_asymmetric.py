@@ -325,7 +325,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     def _largest_score(self, radius):
         check_radius(radius)
-        return largest_score(radius, self.metric, CodeScorer.dtype)
+        return largest_score(radius, self.metric)
 
     def _find(self, what, store, selected, X, exclude_self, reach, most=None):
         """Search by `what`, "nearest" or "within"; yield answers for chunks of queries.

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from cases import each
+from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 
@@ -49,6 +50,14 @@ def distances_of(queries, vectors, metric="euclidean"):
         vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     squares = np.square(queries[:, None] - vectors).sum(axis=2)
     return squares / 2 if metric == "cosine" else np.sqrt(squares)
+
+
+def test_equal_distances_stand_by_position():
+    """In float64 two squares have the same root, and the larger one comes first."""
+    search = search_of().fit(np.pad([[1, 2**-26], [1, 0]], [(0, 0), (0, 4)]))
+    distances, positions = search.kneighbors(np.zeros((1, N_FEATURES)), 2)
+    assert_array_equal(distances, [[1, 1]])
+    assert_array_equal(positions, [[0, 1]])
 
 
 @each("rerank", [5, 40, N, N + 9])
