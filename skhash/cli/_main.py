@@ -60,8 +60,9 @@ def main(argv=None) -> int:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # A path may hold characters that the terminal's encoding lacks.
-            sys.stdout.reconfigure(errors="replace")
+            # A path may hold characters that the terminal's encoding lacks. What is
+            # not buffered would fail in `print`, which does not say where.
+            sys.stdout.reconfigure(errors="replace", write_through=False)
         try:
             with Signals():
                 arguments = _parser().parse_args(argv)

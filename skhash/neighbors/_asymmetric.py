@@ -260,10 +260,8 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
         if radius is not None:
             radius = self._largest_score(radius)
         parts = self._find("nearest", store, selected, X, exclude_self, k, radius)
-        neighbors, *others = parts
-        if others:
-            join = np.concatenate if radius is None else chained
-            neighbors = map(join, zip(neighbors, *others, strict=True))
+        join = np.concatenate if radius is None else chained
+        neighbors = map(join, zip(*parts, strict=True))
         return self._answer(store, neighbors, return_distance, return_ids)
 
     def radius_neighbors(
@@ -327,7 +325,7 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
 
     def _largest_score(self, radius):
         check_radius(radius)
-        return largest_score(radius, self.metric, CodeScorer.dtype)
+        return largest_score(radius, self.metric)
 
     def _find(self, what, store, selected, X, exclude_self, reach, most=None):
         """Search by `what`, "nearest" or "within"; yield answers for chunks of queries.

@@ -26,7 +26,7 @@ from skhash.neighbors._graphs import GraphMixin
 from skhash.neighbors._hamming import HammingNeighbors
 from skhash.neighbors._index import BaseIndex, score_search
 from skhash.neighbors._params import check_candidates, check_params, check_radius
-from skhash.neighbors.search.asymmetric import largest_score, to_distances, within
+from skhash.neighbors.search.asymmetric import to_distances, within
 from skhash.neighbors.search.base import as_lists
 from skhash.neighbors.search.vectors import VectorScorer
 from skhash.neighbors.store.decoder import read_decoder
@@ -520,8 +520,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 what, X, reach, return_distance, exclude_self, **question
             )
         if X is None and by_decoder(self.index_):
-            X, exclude_self = self._own_vectors(self.index_._store), True
-            X = np.asarray(X)
+            X, exclude_self = np.asarray(self._own_vectors(self.index_._store)), True
         asked, options = self._question(X, exclude_self)
         index = self.index_
         search = index.kneighbors if what == "nearest" else index.radius_neighbors
@@ -567,8 +566,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         best = partial(smallest, k=k)
         if radius is not None:
             check_radius(radius)
-            most = largest_score(radius, self.metric, VectorScorer.dtype)
-            best = partial(within, radius=most)
+            best = partial(within, radius=float(radius))
         n_found = min(int(self.rerank) + exclude_self, selected.n)
         parts = self._reranked(index, X, exclude_self, n_found, best, **filters)
         parts = zip(*parts, strict=True)  # distances, and positions
@@ -601,10 +599,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 asked = self._question(part, False)[0] if known is None else known[rows]
                 candidates = index.kneighbors(asked, n_found, False, **filters)
             scores = scorer.score_candidates(queries, candidates)
+            # In float64, squares that differ may have the same root.
+            distances = to_distances(scores, self.metric)
             if exclude_self:
-                scores[self._left_out(candidates, rows.start)] = np.inf
-            scores, positions = as_lists(best(scores, candidates))
-            yield to_distances(scores, self.metric), positions
+                distances[self._left_out(candidates, rows.start)] = np.inf
+            yield as_lists(best(distances, candidates))
 
     def _warn_of_more(self, counts):
         """Warn where all candidates are within the radius."""

@@ -288,7 +288,7 @@ class BaseIndex(SaveMixin, BaseEstimator):
         """
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check_count("n_neighbors", k, least=1)
-        available, n = selected.n - exclude_self, store.n
+        available, n = max(0, selected.n - exclude_self), store.n
         if k > available and radius is None:
             themselves = " besides the query itself" if exclude_self else ""
             themselves += " after filtering" if selected.n < store.n_live else ""

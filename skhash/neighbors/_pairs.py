@@ -159,7 +159,7 @@ def duplicate_groups(
         If unpacked codes hold anything other than 0 and 1, or if packed codes are not
         ``uint8``; if hashes are neither hex strings of one length nor integers of at
         least 0; if `radius` is impossible; if `priority` has another length than the
-        codes, or holds NaN.
+        codes, or holds NaN or values that have no order.
 
     See Also
     --------
@@ -221,12 +221,15 @@ def _best(groups, priority):
     if priority is None:
         return np.unique(groups, return_index=True)[1]
     priority = as_array(priority)
-    if priority.shape != groups.shape or (priority != priority).any():
-        raise ValueError(
-            f"priority must hold one value per code, {len(groups)} in all, and no NaN; "
-            f"got shape {priority.shape}."
-        )
-    ranks = np.unique(priority, return_inverse=True)[1]
+    try:
+        if priority.shape != groups.shape or (priority != priority).any():
+            raise ValueError(
+                f"priority must hold one value per code, {len(groups)} in all, and no "
+                f"NaN; got shape {priority.shape}."
+            )
+        ranks = np.unique(priority, return_inverse=True)[1]
+    except TypeError as error:  # None among strings, for example
+        raise ValueError(f"priority must hold values of one kind: {error}.") from None
     order = np.lexsort((-ranks, groups))
     return order[np.unique(groups[order], return_index=True)[1]]
 

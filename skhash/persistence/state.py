@@ -173,7 +173,7 @@ def _described_value(name, declared, value):
 
 
 def in_order(name, array):
-    """Return an array as a file holds it: in C order, and strings of one width."""
+    """Return an array as a file holds it: in C order, of a type it can hold."""
     if array.dtype.kind == "O":
         if not all(isinstance(item, str) for item in array.flat):
             raise ValueError(
@@ -181,7 +181,9 @@ def in_order(name, array):
                 "numbers or strings."
             )
         array = array.astype(str)
-    return np.asarray(array, order="C")
+    # Extended precision differs between machines.
+    dtype = np.float64 if array.dtype.char == "g" else array.dtype
+    return np.asarray(array, dtype=dtype, order="C")
 
 
 def restored(entry: dict, arrays, *, verify=True, is_part=False):

@@ -573,12 +573,14 @@ class TestErrors:
         assert device in errors and "absent" not in errors
 
 
-@pytest.fixture
-def closed_stream():
+@pytest.fixture(params=["buffered", "unbuffered"])
+def closed_stream(request):
     """Return a stream into a pipe that nobody reads."""
     reading, writing = os.pipe()
     os.close(reading)
-    stream = os.fdopen(writing, "w")
+    at_once = request.param == "unbuffered"
+    file = os.fdopen(writing, "wb", buffering=0 if at_once else -1)
+    stream = io.TextIOWrapper(file, write_through=at_once)
     yield stream
     stream.close()  # fails where the test has left something to write
 

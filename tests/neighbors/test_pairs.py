@@ -1,6 +1,7 @@
 """Pairs within a radius and their groups, against brute force."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from cases import each
 from searches import assert_same
@@ -187,6 +188,9 @@ def test_what_is_refused():
         duplicate_groups([[0, 2]], 1)
     with pytest.raises(ValueError, match="uint8"):
         radius_pairs([[0, 2]], 1, packed=True)
+    for missing in None, pd.NA:
+        with pytest.raises(ValueError, match="priority must hold values of one kind"):
+            duplicate_groups([[0], [1]], 1, priority=["a", missing])
 
 
 @each("radius", [np.int8(1), np.uint8(1), np.int64(1)])

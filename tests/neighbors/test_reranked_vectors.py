@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from cases import each
+from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 
@@ -51,6 +52,13 @@ def distances_of(queries, vectors, metric="euclidean"):
     return squares / 2 if metric == "cosine" else np.sqrt(squares)
 
 
+def test_equal_distances_stand_by_position():
+    """In float64 two squares have the same root, and the larger one comes first."""
+    search = search_of().fit(np.pad([[1, 2**-26], [1, 0]], [(0, 0), (0, 4)]))
+    found = search.kneighbors(np.zeros((1, N_FEATURES)), 2)
+    assert_array_equal(found, [[[1, 1]], [[0, 1]]])
+
+
 @each("rerank", [5, 40, N, N + 9])
 @each("share", [0.02, 0.5, 1])
 @each("own", [False, True])
@@ -71,14 +79,12 @@ def test_two_sorts(rerank, share, own):
         candidates = np.argsort(first[q], kind="stable")[:rerank]
         candidates = np.sort(candidates[first[q, candidates] < np.inf])
         order = candidates[np.argsort(scores[candidates], kind="stable")]
-        np.testing.assert_array_equal(positions[q], order[:k])
-        np.testing.assert_array_equal(distances[q], scores[order[:k]])
-        np.testing.assert_array_equal(balls[1][q], order[scores[order] <= 9])
-        np.testing.assert_array_equal(balls[0][q], scores[balls[1][q]])
+        assert_array_equal(positions[q], order[:k])
+        assert_array_equal(distances[q], scores[order[:k]])
+        assert_array_equal(balls[1][q], order[scores[order] <= 9])
+        assert_array_equal(balls[0][q], scores[balls[1][q]])
     if own:
-        np.testing.assert_array_equal(
-            search.kneighbors(None, k, mask=mask)[1], positions
-        )
+        assert_array_equal(search.kneighbors(None, k, mask=mask)[1], positions)
         with pytest.raises(ValueError, match="holds the .* fitted rows, in order; got"):
             search.kneighbors(queries[1:], k, **asked)
         with pytest.raises(ValueError, match="1 codes were removed"):
@@ -113,7 +119,7 @@ def test_near_copies_are_told_apart(noise, metric):
     search = search_of(metric=metric).fit(vectors)
     distances, positions = search.kneighbors(vectors[:20], N)
     expected = distances_of(vectors[:20], vectors, metric)
-    np.testing.assert_array_equal(positions, np.argsort(expected, 1, kind="stable"))
+    assert_array_equal(positions, np.argsort(expected, 1, kind="stable"))
     expected = np.sort(expected, axis=1)
     np.testing.assert_allclose(distances, expected, rtol=1e-6, atol=1e-14)
 
@@ -126,7 +132,7 @@ def test_the_unit_of_vectors_does_not_matter_or_is_refused(metric):
         unit = np.float32(2.0**power)
         vectors = unit * VECTORS.astype(np.float32)
         found = search.fit(vectors).kneighbors(unit * QUERIES)[1]
-        np.testing.assert_array_equal(found, expected)
+        assert_array_equal(found, expected)
     for unit in (1e-200, 1e160):
         search.fit(unit * VECTORS)
         with pytest.raises(ValueError, match="overflow or vanish in float64"):
@@ -137,9 +143,8 @@ def test_a_zero_vector_has_cosine_zero_with_every_query():
     vectors = np.zeros((2, N_FEATURES))
     vectors[1, 0] = 2
     search = search_of(metric="cosine", n_neighbors=2).fit(vectors)
-    distances, positions = search.kneighbors(1.5 * vectors[::-1])
-    np.testing.assert_array_equal(distances, [[0, 1], [1, 1]])
-    np.testing.assert_array_equal(positions, [[1, 0], [0, 1]])
+    found = search.kneighbors(1.5 * vectors[::-1])
+    assert_array_equal(found, [[[0, 1], [1, 1]], [[1, 0], [0, 1]]])
 
 
 @each("dtype", ["float16", "g", "uint8", "int64", ">f4"])
@@ -152,12 +157,12 @@ def test_a_memory_map_is_read_and_never_written(dtype, tmp_path):
     distances, positions = search.kneighbors(QUERIES)
     expected = distances_of(QUERIES, VECTORS + 4)
     order = np.argsort(expected, axis=1, kind="stable")[:, :5]
-    np.testing.assert_array_equal(positions, order)
-    np.testing.assert_array_equal(distances, np.take_along_axis(expected, order, 1))
+    assert_array_equal(positions, order)
+    assert_array_equal(distances, np.take_along_axis(expected, order, 1))
     search.partial_fit(mapped[:3])
-    np.testing.assert_array_equal(mapped, vectors)
+    assert_array_equal(mapped, vectors)
     found = search.kneighbors(QUERIES, 3, mask=np.arange(N + 3) >= N)
-    np.testing.assert_array_equal(found[0], np.sort(expected[:, :3], axis=1))
+    assert_array_equal(found[0], np.sort(expected[:, :3], axis=1))
 
 
 @each("value", [np.nan, np.inf])
@@ -171,7 +176,7 @@ def test_mapped_vectors_are_looked_at_where_they_are_read(tmp_path, metric, valu
         search.kneighbors(QUERIES)
     found = search.remove([N - 1]).kneighbors(QUERIES)
     whole = search_of(metric=metric).fit(VECTORS).remove([N - 1])
-    np.testing.assert_array_equal(found, whole.kneighbors(QUERIES))
+    assert_array_equal(found, whole.kneighbors(QUERIES))
 
 
 def test_neither_threads_nor_chunks_change_the_answer(monkeypatch):
@@ -187,12 +192,10 @@ def test_neither_threads_nor_chunks_change_the_answer(monkeypatch):
     for module in (vector_search, _hashed):
         monkeypatch.setattr(module, "row_chunks", small_chunks)
     search.set_params(n_jobs=3)
-    for one, other in zip(
-        [search.kneighbors(QUERIES), search.kneighbors()], expected, strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
+    assert_array_equal(search.kneighbors(QUERIES), expected[0])
+    assert_array_equal(search.kneighbors(), expected[1])
     for one, other in zip(search.radius_neighbors(None, 7.0)[1], balls, strict=True):
-        np.testing.assert_array_equal(one, other)
+        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("make", [list, np.asfortranarray, lambda X: X.astype(object)])
@@ -205,7 +208,7 @@ def test_booleans_are_kept_as_numbers(make, tmp_path):
     in_file = clone(search).set_params(vectors=file)
     in_file.fit(np.load(file, mmap_mode="r")).partial_fit(make(VECTORS[half:] > 0))
     for one in (search, skhash.load(tmp_path / "search"), in_file):
-        np.testing.assert_array_equal(one.kneighbors(QUERIES), expected)
+        assert_array_equal(one.kneighbors(QUERIES), expected)
 
 
 @each("value", [np.nan, np.inf])
@@ -217,7 +220,7 @@ def test_an_addition_that_is_refused_changes_nothing(value):
     for rows in (wrong, VECTORS[:, 1:], VECTORS.astype(str) + "x"):
         with pytest.raises(ValueError):
             search.partial_fit(rows)
-    np.testing.assert_array_equal(search.kneighbors(QUERIES), expected)
+    assert_array_equal(search.kneighbors(QUERIES), expected)
     with pytest.raises(ValueError, match="7 features"):
         search.kneighbors(np.ones((2, 7)))
 
@@ -229,7 +232,7 @@ def test_the_metric_can_be_changed_where_codes_stay(metric):
     same = metric if metric != "cosine" else "inner_product"
     found = search.set_params(metric=same).kneighbors(QUERIES)[1]
     expected = true_neighbors(QUERIES, VECTORS, 5, metric=same)
-    np.testing.assert_array_equal(found, expected)
+    assert_array_equal(found, expected)
     decoded = HashedNeighbors(1).fit(VECTORS).set_params(metric="cosine")
     for ask in decoded.kneighbors, decoded.partial_fit:
         with pytest.raises(ValueError, match="='euclidean'; set it back"):
@@ -262,7 +265,7 @@ def test_a_search_that_is_changed_meanwhile_answers_as_before():
         search.encoder_.intrude = change
         found = search.kneighbors(QUERIES, 40, return_ids=True)
         assert search.encoder_.intrude is None
-        np.testing.assert_array_equal(found, expected)
+        assert_array_equal(found, expected)
 
 
 def test_a_search_that_is_fitted_meanwhile_answers_as_before():
@@ -271,7 +274,7 @@ def test_a_search_that_is_fitted_meanwhile_answers_as_before():
     new = FrozenEstimator(Intruding().fit(VECTORS))
     new.estimator.intrude = lambda: seen.append(search.encoder_)
     old.intrude = lambda: search.set_params(encoder=new).fit(VECTORS[::-1])
-    np.testing.assert_array_equal(search.kneighbors(QUERIES), expected)
+    assert_array_equal(search.kneighbors(QUERIES), expected)
     assert seen == [old]
 
 
@@ -292,7 +295,7 @@ def test_own_vectors_are_read_by_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(_hashed, "row_chunks", chunks)
     monkeypatch.setattr(_hashed, "as_rows", as_few_rows)
     monkeypatch.setattr(_hashed.KeptFile, "__array__", _small_array)
-    np.testing.assert_array_equal(search.kneighbors(n_neighbors=9), expected)
+    assert_array_equal(search.kneighbors(n_neighbors=9), expected)
     assert read == 6 * [50]
 
 

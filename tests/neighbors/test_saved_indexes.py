@@ -194,6 +194,14 @@ def test_labels_that_are_strings(tmp_path):
     assert_array_equal(skhash.load(tmp_path).y_, IDS)
 
 
+def test_extended_precision_is_saved_as_float64(tmp_path):
+    X = BITS[:, :8].astype(np.longdouble)
+    search = HashedNeighbors(PCAHash(4), rerank=20, vectors=True).fit(X, X[:, 0])
+    search.save(tmp_path)
+    assert_array_equal(skhash.load(tmp_path).kneighbors(), search.kneighbors())
+    assert_array_equal(skhash.load(tmp_path).y_, X[:, 0])
+
+
 # Damage
 
 

@@ -160,15 +160,15 @@ def to_distances(scores, metric):
     return np.sqrt(scores, out=scores) if metric == "euclidean" else scores
 
 
-def largest_score(radius, metric, dtype):
-    """Return the largest score of a float type whose distance is at most `radius`."""
-    limits, radius = np.finfo(dtype), float(radius)
+def largest_score(radius, metric):
+    """Return the largest score in float32 whose distance is at most `radius`."""
+    limits, radius = np.finfo(np.float32), float(radius)
     if metric == "euclidean" and radius < 0:
-        return dtype.type(-1)
+        return np.float32(-1)
     most, distance = radius, float
     if metric == "euclidean":
         most, distance = radius * radius, math.sqrt
-    score = dtype.type(np.clip(most, float(limits.min), float(limits.max)))
+    score = np.float32(np.clip(most, float(limits.min), float(limits.max)))
     while score > limits.min and distance(score) > radius:
         score = np.nextafter(score, limits.min)
     while score < limits.max and distance(np.nextafter(score, limits.max)) <= radius:
@@ -192,8 +192,6 @@ class CodeScorer:
     share : float, default=1.0
         How many of the codes a search of the nearest looks at, where it has lists.
     """
-
-    dtype = np.dtype(np.float32)
 
     def __init__(self, decoder, codes, n_jobs, key=None, share=1.0):
         self.decoder, self.codes = decoder, codes

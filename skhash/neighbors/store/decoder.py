@@ -37,8 +37,8 @@ ANGLES = {"euclidean": (2, 2, 1), "inner_product": (0, 1, 0), "cosine": (1, 1, 1
 ROUNDING = 64 * np.finfo(np.float64).eps
 _NOTHING = np.empty(0, dtype=np.float32)
 BEYOND = (
-    "Scores are beyond float32; multiply codebook, offset and queries by a small "
-    "constant, which does not change the order."
+    "Scores are beyond float32; multiply codebook, offset and queries by a constant "
+    "that brings them near 1, which does not change the order."
 )
 
 

@@ -41,7 +41,7 @@ def read_ids(ids, X=None):
     if ids is None:
         return None
     array = as_array(ids)
-    if array.dtype.kind in "OTU":
+    if array.ndim == 1 and array.dtype.kind in "OTU":
         # Of a list of numbers and strings NumPy makes strings, without a word, and of
         # strings it drops NUL at the end.
         for one in array.tolist() if isinstance(ids, np.ndarray) else ids:

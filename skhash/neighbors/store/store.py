@@ -76,15 +76,7 @@ class Store:
         If columns differ in length.
     """
 
-    def __init__(
-        self,
-        packed,
-        decoder=None,
-        *,
-        n_bytes=None,
-        clusters=None,
-        **columns,
-    ):
+    def __init__(self, packed, decoder=None, *, n_bytes=None, clusters=None, **columns):
         if n_bytes is None:
             n_bytes = packed.shape[1]
         self.n, self.n_bytes = len(packed), n_bytes

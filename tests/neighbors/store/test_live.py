@@ -32,6 +32,8 @@ def test_fitted_codes_ask_for_their_neighbors_where_none_was_removed(codes):
     )
     index.remove(range(len(rest))).compact()
     assert index.radius_neighbors_graph().shape == (0, 0)
+    with pytest.raises(ValueError, match="only 0 besides"):
+        index.kneighbors()
 
 
 def test_removed_codes_do_not_count_for_scorers(codes):
@@ -88,6 +90,7 @@ def test_ids_are_found_after_many_small_additions():
         ([1], "inconsistent numbers of samples"),
         (["b", "b"], "'b' occurs twice"),
         (3, r"shape \(\)"),
+        ({1, 2}, r"must be a list .* shape \(\)"),
         (
             np.array([1, 2**63], dtype=np.uint64),
             "fit into int64, got 9223372036854775808",
