@@ -372,8 +372,7 @@ class SBNClassifier(
         y : ndarray of shape (n_samples,)
             Predicted classes.
         """
-        best = self._log_probabilities(X).argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[self._log_probabilities(X).argmax(axis=1)]
 
     def predict_proba(self, X) -> np.ndarray:
         """Return class probabilities, averaged over the ensemble.
