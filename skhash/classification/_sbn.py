@@ -372,7 +372,8 @@ class SBNClassifier(
         y : ndarray of shape (n_samples,)
             Predicted classes.
         """
-        return self.classes_[self._log_probabilities(X).argmax(axis=1)]
+        best = self._log_probabilities(X).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X) -> np.ndarray:
         """Return class probabilities, averaged over the ensemble.
