@@ -241,12 +241,11 @@ class PrecisionAtKDisplay(_Display):
         self.name = name
 
     @staticmethod
-    def _measure(query_codes, database_codes, *labels, k=None, **kwargs):
+    def _measure(*data, k=None, **kwargs):
         if k is None:
-            n_ranked = len(database_codes) - kwargs.get("exclude_self", False)
+            n_ranked = len(data[1]) - kwargs.get("exclude_self", False)
             k = np.unique(np.geomspace(1, max(1, n_ranked), 30).round().astype(int))
         k = np.atleast_1d(k)
-        data = query_codes, database_codes, *labels
         return k, precision_at_k_score(*data, k=k, **kwargs)
 
     def plot(self, ax=None, *, name=None, **kwargs) -> Self:

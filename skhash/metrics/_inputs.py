@@ -104,7 +104,7 @@ def _check_codes(query_codes, database_codes, packed, exclude_self):
     if len(queries) == 0 or len(database) <= exclude_self:
         raise ValueError(
             f"Got {len(queries)} queries and {len(database)} database codes, so there "
-            "is nothing to rank; pass at least one of each."
+            f"is nothing to rank; pass at least {1 + exclude_self} of each."
         )
     if exclude_self and len(queries) != len(database):
         raise ValueError(

@@ -272,7 +272,7 @@ BAD = [
     (([1], [1, 2], CODES[:1], CODES), {}, "pass codes before labels"),
     ((CODES, [1, 2], CODES, CODES), {}, "^database_codes"),
     ((np.empty((0, 2)), CODES, [], [1, 2]), {}, "nothing to rank"),
-    ((CODES[:1], CODES[:1], [1], [1]), {"exclude_self": True}, "nothing to rank"),
+    ((CODES[:1], CODES[:1], [1], [1]), {"exclude_self": True}, "at least 2 of each"),
     ((CODES, CODES, [1], [1, 2]), {}, "each of the 2 query_codes"),
     ((CODES, CODES, [1, 2], [1, 2, 3]), {}, "each of the 2 database_codes"),
     ((CODES, CODES, [1, 2], np.eye(2)), {}, "both as"),
