@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from skhash.auditing.evidence import spread
 from skhash.auditing.measure import AuditRow
-from skhash.auditing.texts import neighbors_of, short
+from skhash.auditing.texts import in_bytes, neighbors_of, short
 
 # Names of searches in texts.
 SEARCHES = {"hamming": "Hamming distance", "asymmetric": "uncompressed queries"}
@@ -25,7 +25,7 @@ class Choice:
     measure: str
 
     def __str__(self) -> str:
-        row, size = self.row, f"{self.row.bytes_per_vector} bytes a vector"
+        row, size = self.row, f"{in_bytes(self.row.bytes_per_vector)} a vector"
         if row.codebook_bytes:
             size += f" and {row.codebook_bytes:,} once"
         return (
@@ -41,7 +41,7 @@ class Choice:
 def name_of(method, n_bits=None) -> str:
     """Return the name of the codes of a method, for texts."""
     if method == "bytes":
-        return f"codes of {n_bits // 8} bytes"
+        return f"codes of {in_bytes(n_bits // 8)}"
     return method if n_bits is None else f"{method} at {n_bits} bits"
 
 

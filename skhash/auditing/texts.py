@@ -23,7 +23,7 @@ def recommendation(result) -> str:
         "asymmetric": "compare them with uncompressed queries",
     }[choice.row.search]
     n_bits = choice.row.n_bits
-    size = f"{n_bits // 8} bytes" if choice.row.method == "bytes" else f"{n_bits} bits"
+    size = in_bytes(n_bits // 8) if choice.row.method == "bytes" else f"{n_bits} bits"
     compared = f"{searched}, and re-rank the {rerank} best by their vectors"
     return (
         f"make codes of {size} for each vector with "
@@ -31,6 +31,11 @@ def recommendation(result) -> str:
         f"finds {choice.recall:.1%} +- {2 * choice.error:.1%} of the "
         f"{neighbors_of(result.settings)}. It is {result.reason}."
     )
+
+
+def in_bytes(size) -> str:
+    """Return a number of bytes with its unit."""
+    return "1 byte" if size == 1 else f"{size:,} bytes"
 
 
 def neighbors_of(settings) -> str:
@@ -41,15 +46,14 @@ def neighbors_of(settings) -> str:
 
 def stored(result) -> str:
     """Describe the storage of the recommended search."""
-    reads = result.settings["rerank"]
+    reads, storage = result.settings["rerank"], result.storage
     parts = {
-        "code": "{:,} bytes of code per vector",
+        "code": f"{in_bytes(storage['code'])} of code per vector",
         "beside": "{:,} more next to each code",
         "codebook": "{:,} bytes for the codebook, shared by all",
         "vector": "the vectors, {:,} bytes each, which can stay on disk: a query reads "
         f"{reads}",
     }
-    storage = result.storage
     return "; ".join(parts[key].format(storage[key]) for key in parts if storage[key])
 
 

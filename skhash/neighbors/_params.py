@@ -23,7 +23,7 @@ def check_params(estimator) -> None:
 
 def check_count(name, value, least=0):
     """Raise ``ValueError`` unless `value` is an integer of at least `least`."""
-    if not isinstance(value, Integral) or value < least:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ValueError(
             f"{name} must be an integer of at least {least}, got {value!r}."
         )

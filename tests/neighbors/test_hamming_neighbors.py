@@ -136,7 +136,7 @@ def test_partial_fit_refuses_what_does_not_fit(codes, y, message):
 
 def test_impossible_questions():
     index = HammingNeighbors().fit([[0, 0], [1, 1], [0, 1]])
-    for k in (0, -1, 1.5):
+    for k in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match=f"at least 1, got {k}"):
             index.kneighbors([[0, 0]], n_neighbors=k)
     for X in ([[0, 0, 1]], np.array([[0, 0, 1]])):
