@@ -88,7 +88,8 @@ class SaveMixin:
         The clusters that an index has built are saved too. Parameters that are not
         plain data (callables, callbacks) are left out with a warning. Optimizer state
         is left out too: `partial_fit` on a loaded estimator starts from the saved
-        weights with a fresh optimizer.
+        weights with a fresh optimizer. The settings of scikit-learn's `set_output`
+        and metadata routing are not saved either; make them again after loading.
         """
         check_is_fitted(self)
         save_estimator(self, path)
