@@ -105,8 +105,8 @@ def _sentence(result) -> str:
         f"(<code>{escape(row.method)}</code> below), searched by {SEARCHES[row.search]}"
     )
     kept = (
-        f"keeps <strong>{texts.in_bytes(row.bytes_per_vector)}</strong> of a vector in memory "
-        f"instead of {settings['float_bytes_per_vector']:,}"
+        f"keeps <strong>{texts.in_bytes(row.bytes_per_vector)}</strong> of a vector in "
+        f"memory instead of {settings['float_bytes_per_vector']:,}"
     )
     how = "by the codes alone"
     if result.is_reranked:

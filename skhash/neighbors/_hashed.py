@@ -4,7 +4,7 @@ from dataclasses import field
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 from warnings import warn
 
 import numpy as np
@@ -35,7 +35,7 @@ from skhash.neighbors.store.rows import read_vectors
 from skhash.neighbors.store.select import select
 from skhash.numerics._nearest import smallest
 from skhash.persistence.estimators import save_estimator
-from skhash.persistence.schema import Part, optional
+from skhash.persistence.schema import Part, Plain, optional
 from skhash.utils._sklearn import HasMethods, fit_context
 from skhash.utils.arrays import (
     are_zero,
@@ -116,6 +116,8 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     decoder_ : LinearDecoder
         The decoder of the codes. Defined only for an encoder with an
         `AsymmetricNeighbors` index.
+    metric_ : str
+        The `metric` of `fit`.
     n_samples_fit_ : int
         Number of positions in the index: one per vector, including vectors removed
         since the last `compact`.
@@ -182,6 +184,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         "encoder_": Part("transform"),
         "index_": Part("remove"),
         "decoder_": optional(Part("refine")),
+        "metric_": Plain(str),
     }
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -221,6 +224,7 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).encoder.fit
         new = as_it_is(self)  # other threads may search meanwhile
+        new.metric_ = self.metric
         validate_data(new, X, skip_check_array=True)
         rows = new._rows_to_encode(X)
         with steps_of("HashedNeighbors", self.verbose) as begin:
@@ -643,6 +647,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
     def _check_saved(self):
         if self.encoder_.n_features_in_ != self.n_features_in_:
             raise ValueError(f"encoder_ is not for {self.n_features_in_} columns.")
+        fitted = getattr(self.index_, "metric", self.metric_)
+        if self.metric_ != fitted or fitted not in get_args(Metric):
+            raise ValueError(f"metric_={self.metric_!r} does not suit index_.")
         if self.rerank is not None and not self._has_vectors:
             raise ValueError(f"rerank={self.rerank} needs vectors, but none are saved.")
 
@@ -670,12 +677,12 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
                 )
 
     def _check_metric(self):
-        """Raise ``ValueError`` if the index was fitted with another metric."""
-        fitted = getattr(self.index_, "metric", self.metric)
-        if fitted != self.metric:
+        """Raise ``ValueError`` if `metric` has changed, and needs other codes."""
+        metrics = {self.metric, self.metric_}
+        if len(metrics) == 2 and ("cosine" in metrics or by_decoder(self.index_)):
             raise ValueError(
                 f"metric={self.metric!r}, but the search was fitted with "
-                f"metric={fitted!r}; set it back, or fit again."
+                f"metric={self.metric_!r}; set it back, or fit again."
             )
 
     def _new_encoder(self):

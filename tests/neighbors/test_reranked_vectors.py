@@ -233,10 +233,12 @@ def test_the_metric_can_be_changed_where_codes_stay(metric):
     found = search.set_params(metric=same).kneighbors(QUERIES)[1]
     expected = true_neighbors(QUERIES, VECTORS, 5, metric=same)
     assert_array_equal(found, expected)
-    decoded = HashedNeighbors(1).fit(VECTORS).set_params(metric="cosine")
-    for ask in decoded.kneighbors, decoded.partial_fit:
-        with pytest.raises(ValueError, match="='euclidean'; set it back"):
-            ask(QUERIES)
+    for changed in search, HashedNeighbors(1).fit(VECTORS):
+        changed.set_params(metric="cosine")
+        for ask in changed.kneighbors, changed.partial_fit:
+            with pytest.raises(ValueError, match="='euclidean'; set it back"):
+                ask(QUERIES)
+    search.set_params(metric=same)
     with pytest.raises(ValueError, match="holds the .* fitted rows, in order; got"):
         search.set_params(rerank=None).kneighbors(QUERIES, exclude_self=True)
 
