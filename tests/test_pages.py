@@ -16,7 +16,6 @@ WITHOUT_VERSION = {
     "billion",
     "encoding_epyc",
     "semantic_hashing",
-    "st_estimators_steps",
 }
 INCLUDE = re.compile(r"(?:\{include\}|\.\. include::) (\S+)")
 

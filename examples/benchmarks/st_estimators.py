@@ -347,6 +347,9 @@ def paces_table(measured):
 def tables_of(measured):
     """Return all tables by their names."""
     names, bits = measured.names, measured.bits
+    paces = {"Milliseconds per step": paces_table(measured)}
+    if not any(measured.points(seed, b) for b in bits for seed in measured.seeds(b)):
+        return paces  # of a run that measures only these
     phases = {f"{phase}, {b}": (b, phase) for b in bits for phase in PHASES}
     tables = {}
     for column in ("loss", "code_loss"):
@@ -359,8 +362,7 @@ def tables_of(measured):
     tables |= {f"cosines_{b}": cosines_table(measured, b) for b in bits}
     done = {f"{b} bits": (b,) for b in bits}
     tables["seeds"] = table_of(names, lambda n, b: len(measured.of(b, n)), done)
-    paces = paces_table(measured)
-    tables |= {"Milliseconds per step": paces} if paces.rows else {}
+    tables |= {name: table for name, table in paces.items() if table.rows}
     columns = dict.fromkeys(("", "claim", "holds if", "verdict", "fulfilled in"), "")
     rows = [row_of_claim(measured, number, judge) for number, judge in CLAIMS.items()]
     return tables | {"claims": tools.Table(columns, rows)}
