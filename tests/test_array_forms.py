@@ -217,9 +217,8 @@ def of_encoders():
     encoder = skhash.NeighborHash(8, max_epochs=1)
     for method in (encoder.fit, encoder.partial_fit):
         yield method, {"X": X, "y": Y}
-    encoder = skhash.SGHEncoder(8, max_epochs=1, latent_scale=neural.LatentScale()).fit(
-        X
-    )
+    latent = {"latent_scale": neural.LatentScale()}
+    encoder = skhash.SGHEncoder(8, max_epochs=1, **latent).fit(X)
     yield encoder.latent_scales, {"X": X}
     scales = {"scales": encoder.latent_scales(X)}
     yield encoder.inverse_transform, {"X": BITS} | scales

@@ -125,13 +125,8 @@ OPTIONS = [
     *({"gradient": gradient} for gradient in ("exact", "linear")),
     *({"init": init} for init in ("pca", "random")),
     *({"lr_schedule": name} for name in ("inverse_sqrt", "cosine", "step")),
-    *(
-        {"coding": "pm1"},
-        {"latent_scale": LatentScale()},
-        {"kl_weight": 2.0},
-        {"lr": 0.001},
-    ),
-    *({"weight_penalty": 0.1}, {"optimizer": "sgd"}),
+    *({"coding": "pm1"}, {"latent_scale": LatentScale()}, {"kl_weight": 2.0}),
+    *({"weight_penalty": 0.1}, {"optimizer": "sgd"}, {"lr": 0.001}),
     *({"max_epochs": 2}, {"batch_size": 50}, {"random_state": 1}),
     {"validation_fraction": 0.2},
 ]

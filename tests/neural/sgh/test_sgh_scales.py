@@ -140,13 +140,8 @@ def test_linear_gradient_given_latent_scales_misses_the_second_difference():
 
 @each("coding", ["01", "pm1"])
 def test_attributes_decode_as_the_module_does(coding):
-    encoder = SGHEncoder(
-        n_bits=6,
-        latent_scale=LatentScale(),
-        coding=coding,
-        max_epochs=3,
-        random_state=0,
-    ).fit(DIGITS)
+    options = {"coding": coding, "max_epochs": 3, "random_state": 0}
+    encoder = SGHEncoder(6, latent_scale=LatentScale(), **options).fit(DIGITS)
     module = encoder.net_.module_
     standard = torch.from_numpy((DIGITS - encoder.mean_) / encoder.scale_).float()
     bits = encoder.transform(DIGITS)
@@ -184,13 +179,11 @@ def test_free_energy_of_a_latent_encoder_is_that_of_its_module():
 
 
 def test_only_latent_encoders_have_latent_scales():
-    plain = SGHEncoder(
-        n_bits=4, latent_scale=LatentScale(), max_epochs=1, random_state=0
-    )
+    scale = LatentScale()
+    plain = SGHEncoder(4, latent_scale=scale, max_epochs=1, random_state=0)
     plain.fit(DIGITS).set_params(latent_scale=None).fit(DIGITS)
-    assert (
-        not hasattr(plain, "latent_scales") and plain.latent_scale_components_ is None
-    )
+    assert not hasattr(plain, "latent_scales")
+    assert plain.latent_scale_components_ is None
     bits = plain.transform(DIGITS)
     # Scales can still be given: 1 is what None means.
     np.testing.assert_allclose(
