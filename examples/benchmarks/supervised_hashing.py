@@ -207,7 +207,7 @@ METHODS = {
     "dual momentum": solver("dual", "penalty", (0.03, 0.3), NESTEROV),
     "dual storm": solver("dual", "penalty", (0.03, 0.3), "storm"),
     "cross_entropy": other("cross_entropy", "dropout", 0.0, 0.2),
-    "contrastive": other("contrastive", "temperature", 1.0, 2.0),
+    "contrastive": other("contrastive", "temperature", 0.25, 0.125),
     "csq": other("csq", "quantization_weight", 1e-4, 0.1),
     "dhn": other("dhn", "logits", 5, 20),
     "dsdh": other("dsdh", "logits", 5, 20),

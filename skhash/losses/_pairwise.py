@@ -290,17 +290,17 @@ class SupervisedContrastiveLoss(SupervisedLoss):
     .. math::
 
         - \operatorname*{mean}_i \operatorname*{mean}_{p : s_{ip} = 1} \log
-        \frac{\exp(\langle b_i, b_p \rangle / (T \sqrt l))}
-        {\sum_{j \ne i} \exp(\langle b_i, b_j \rangle / (T \sqrt l))}
+        \frac{\exp(\langle b_i, b_p \rangle / (T l))}
+        {\sum_{j \ne i} \exp(\langle b_i, b_j \rangle / (T l))}
 
     The first mean is over the rows that share a label with another row of the batch.
-    Gradients pass straight through the signs, with the slope of tanh. The factor
-    sqrt(l) makes the spread of agreement between random codes the same for any length.
+    Gradients pass straight through the signs, with the slope of tanh.
 
     Parameters
     ----------
-    temperature : float, default=1.0
-        Temperature T.
+    temperature : float, default=0.25
+        Temperature T of the cosines of codes. The default is good for classes that were
+        trained on, with 16 to 128 bits; smaller values find more of new classes.
 
     References
     ----------
@@ -310,18 +310,18 @@ class SupervisedContrastiveLoss(SupervisedLoss):
     --------
     >>> from skhash import SupervisedHash
     >>> from skhash.losses import SupervisedContrastiveLoss
-    >>> SupervisedHash(loss=SupervisedContrastiveLoss(temperature=2.0))
-    SupervisedHash(loss=SupervisedContrastiveLoss(temperature=2.0))
+    >>> SupervisedHash(loss=SupervisedContrastiveLoss(temperature=0.5))
+    SupervisedHash(loss=SupervisedContrastiveLoss(temperature=0.5))
     """
 
-    temperature: Positive = 1.0
+    temperature: Positive = 0.25
 
     def of_batch(self, logits, labels):
         outputs = logits.tanh()
         # Signs, with the slope of tanh.
         signs = outputs + (signs_of(logits) - outputs).detach()
         similar, different = split_pairs(labels)
-        divisor = self.temperature * math.sqrt(logits.shape[1])
+        divisor = self.temperature * logits.shape[1]
         agreement = signs @ signs.T / divisor
         others = torch.where(similar | different, agreement, -torch.inf)
         surprise = others.logsumexp(dim=1, keepdim=True) - agreement

@@ -262,7 +262,7 @@ def test_contrast_is_its_sum(temperature, make_labels):
     labels, logits = make_labels(), randn(14, 6)
     y = (indicator(labels) if labels.shape[1] == 1 else labels).numpy()
     b = np.sign(logits.numpy())
-    agreement = b @ b.T / (temperature * math.sqrt(6))
+    agreement = b @ b.T / (temperature * 6)
     losses = []
     for i in range(14):
         others = [j for j in range(14) if j != i]
@@ -279,7 +279,7 @@ def test_contrast_passes_signs_with_the_slope_of_tanh():
     (found,) = torch.autograd.grad(value(objective, logits, labels), logits)
     # The same loss as a function of codes that may take any value.
     codes = logits.detach().sign().requires_grad_()
-    agreement = codes @ codes.T / (0.5 * math.sqrt(6))
+    agreement = codes @ codes.T / (0.5 * 6)
     is_self = torch.eye(14, dtype=torch.bool)
     total = agreement.masked_fill(is_self, -torch.inf).logsumexp(dim=1, keepdim=True)
     similar = ((labels == labels.T) & ~is_self).double()
