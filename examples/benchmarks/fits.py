@@ -4,7 +4,8 @@
     python examples/benchmarks/fits.py --rows 200 400 --data digits
 
 Random rows of MiniLM embeddings, 384 columns, and their labels, which `NeighborHash` is
-not given; codes of 64 bits, and defaults. A decoder is fitted to codes of ITQ.
+not given; codes of 64 bits, and defaults. A decoder, with 6 alternations, is fitted to
+codes of ITQ.
 "README" is the re-ranked search of the README. One thread computes, and a first small
 fit compiles. Seconds are those of the processor: other work beside it counts little.
 """

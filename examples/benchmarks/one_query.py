@@ -49,7 +49,7 @@ def read_all(words):
 
 
 def seconds_of_calls(searches, calls):
-    """Return the medians of a call of each, in turns of so many calls."""
+    """Return the median seconds of a call of each search; they take turns."""
     many = {
         name: lambda search=search: [search() for _ in range(calls)]
         for name, search in searches.items()

@@ -299,8 +299,8 @@ class SupervisedContrastiveLoss(SupervisedLoss):
     Parameters
     ----------
     temperature : float, default=0.25
-        Temperature T of the cosines of codes. The default is good for classes that were
-        trained on, with 16 to 128 bits; smaller values find more of new classes.
+        Temperature T of the cosines of codes. For figures, see
+        :doc:`/benchmarks/labels`.
 
     References
     ----------

@@ -794,7 +794,11 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
         rows = unit_rows(X)
         if hasattr(X, "iloc"):  # whose names the encoder checks
             return type(X)(rows, columns=X.columns)
-        return type(X)(rows, schema=X.columns) if hasattr(X, "with_columns") else rows
+        if hasattr(X, "with_columns"):
+            return type(X)(rows, schema=X.columns)
+        if hasattr(self, "feature_names_in_") and not isinstance(X, np.ndarray):
+            validate_data(self, X, reset=False, skip_check_array=True)  # Arrow's names
+        return rows
 
     def _rows_to_encode(self, X):
         """Return `_scaled` rows; for a quantizer, a view that scales what is read."""

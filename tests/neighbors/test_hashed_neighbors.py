@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import polars
+import pyarrow
 import pytest
 from cases import each
 from pandas import DataFrame
@@ -322,6 +323,7 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data, metric):
     for X, message in (
         (named.iloc[:, 1:], "names"),
         (named[named.columns[::-1]], "names"),
+        (pyarrow.table(named[named.columns[::-1]]), "names"),
         (data.query[:, 1:], "has 63 features"),
         (data.query[0], "2D"),
     ):
