@@ -97,11 +97,9 @@ def build_parts(folder, n_codes):
     for part in range(n_codes // PART):
         if (folder / f"clusters-{part:03}").exists():
             continue
-        start = time.perf_counter()
         codes = np.load(folder / f"part-{part:03}.npy", mmap_mode="r")
         index = HammingNeighbors(packed=True).fit(codes)
         index.prepare(10**7).save(folder / f"clusters-{part:03}")
-        note(folder, f"part {part} indexed", time.perf_counter() - start)
 
 
 def search(folder, paths, n_codes, algorithm="auto"):
