@@ -1,5 +1,6 @@
 """One reader of vector files of any format, for the command line."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -116,8 +117,8 @@ def _open_csv(path: PathLike, name: None, keep_ids: bool) -> np.ndarray:
             if n_header and not any(map(str.strip, file)):
                 raise ValueError("there is no row of numbers")
         _check_header(first)
-        plain = {"delimiter": ",", "comments": None, "encoding": encoding}
-        X = np.loadtxt(path, skiprows=n_header, ndmin=2, **plain)
+        read = partial(np.loadtxt, delimiter=",", comments=None, encoding=encoding)
+        X = read(path, skiprows=n_header, ndmin=2)
     except ValueError as error:  # UnicodeDecodeError is one too
         raise ValueError(
             f"{path} cannot be read as comma-separated numbers: {error}; leave out "
