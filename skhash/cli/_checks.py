@@ -21,7 +21,7 @@ def check_device(name: str) -> None:
 def reading_options(arguments) -> dict:
     """Return what is given of the options of `open_vectors`."""
     given = {name: getattr(arguments, name) for name in ("column", "name", "keep_ids")}
-    return {name: value for name, value in given.items() if value}
+    return {name: value for name, value in given.items() if value not in (None, False)}
 
 
 def check_writable(folder: Path) -> None:

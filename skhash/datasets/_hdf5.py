@@ -111,6 +111,8 @@ def _is_own_dataset(h5py, file, name: str) -> bool:
 
 def _read_dataset(dataset, mmap) -> np.ndarray:
     """Read or map a data set of numbers, all of which lie in its file."""
+    from h5py.h5t import py_create
+
     name = dataset.name
     if dataset.external or dataset.is_virtual:
         raise ValueError(f"{name} lies in other files, which are not read; copy it")
@@ -124,9 +126,11 @@ def _read_dataset(dataset, mmap) -> np.ndarray:
             f"{name} declares {dataset.nbytes:,} bytes of numbers, and the file holds "
             f"{held:,}"
         )
-    if mmap and dataset.id.get_offset() is not None:
-        place = dataset.id.get_offset(), dataset.shape
-        return np.memmap(dataset.file.filename, dataset.dtype, "r", *place)
+    path, place = dataset.file.filename, dataset.id.get_offset()
+    # The library converts numbers that NumPy has in another form, such as bfloat16.
+    in_file, in_memory = dataset.id.get_type(), py_create(dataset.dtype, logical=True)
+    if mmap and place is not None and in_file.equal(in_memory):
+        return np.memmap(path, dataset.dtype, "r", place, dataset.shape)
     return np.asarray(dataset[()])
 
 

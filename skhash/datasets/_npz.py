@@ -20,9 +20,7 @@ def open_npz(path: PathLike, name: str | None = None):
         if name is None and ("format" in names or set(CSR_PARTS) <= set(names)):
             return _csr(path, saved)
         read = partial(_read_member, path, saved)
-        return read(
-            name_of_vectors(path, names, name, lambda key: is_matrix(read(key)))
-        )
+        return read(name_of_vectors(path, names, name, partial(read, read=_is_matrix)))
 
 
 def name_of_vectors(path: PathLike, names, name, is_matrix) -> str:
@@ -120,14 +118,21 @@ def _opened(path: PathLike):
             yield saved
 
 
-def _read_member(path: PathLike, saved, name: str) -> np.ndarray:
+def _read_member(path: PathLike, saved, name: str, read=np.lib.format.read_array):
+    """Return an array, or what else `read` returns of its file."""
     with parsing(f"{path}: the array {listed([name])} cannot be read"):
         in_zip = name if name in saved.zip.namelist() else f"{name}.npy"
-        # NumPy returns other content as bytes, all of it, however large.
         with saved.zip.open(in_zip) as member:
-            if member.read(6) != np.lib.format.MAGIC_PREFIX:
-                raise ValueError("it is not one that NumPy wrote")
-        return saved[name]
+            return read(member)
+
+
+def _is_matrix(member) -> bool:
+    """Return whether the header of an array declares a matrix of numbers."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0}
+    version = np.lib.format.read_magic(member)
+    read = readers.get(version, np.lib.format.read_array_header_2_0)
+    shape, _, dtype = read(member)
+    return is_matrix(np.broadcast_to(np.empty((), dtype), shape))
 
 
 def read_npy(path: PathLike, mmap: bool = False) -> np.ndarray:

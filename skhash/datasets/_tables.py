@@ -77,10 +77,12 @@ def _columns(schema, column):
     from pyarrow import types
 
     def is_number(kind):
-        return kind and (types.is_integer(kind) or types.is_floating(kind))
+        return types.is_integer(kind) or types.is_floating(kind)
 
     fields = [field for field in schema if column in (None, field.name)]
-    lists = [f for f in fields if is_number(getattr(f.type, "value_type", None))]
+    # Categories have a type of values too, but no field of them.
+    lists = [f for f in fields if hasattr(f.type, "value_field")]
+    lists = [f for f in lists if is_number(f.type.value_type)]
     numbers = [f for f in fields if is_number(f.type)]
     if len(lists) > 1 or not lists + numbers:
         raise ValueError(

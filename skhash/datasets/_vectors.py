@@ -1,5 +1,6 @@
 """One reader of vector files of any format, for the command line."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,8 @@ def open_vectors(
     array([[0.5, 1. ],
            [2. , 3. ]], dtype=float32)
     """
+    if Path(path).is_fifo():  # which is read once, and may never end
+        raise ValueError(f"{path} is a pipe; write its content to a file first.")
     suffix = Path(path).suffix.lower()
     if suffix in (".pt", ".pth"):
         file, other = str(path), str(Path(path).with_suffix(".npy"))
@@ -105,22 +108,17 @@ def open_vectors(
 
 
 def _open_csv(path: PathLike, name: None, keep_ids: bool) -> np.ndarray:
-    # utf-8-sig skips the mark that spreadsheets put at the start of a file.
+    # This skips the mark that spreadsheets put at the start of a file.
+    encoding = "utf-8-sig"
     try:
-        with open(path, encoding="utf-8-sig") as file:
+        with open(path, encoding=encoding) as file:
             first = file.readline().strip()
             n_header = 0 if _are_numbers(first) else 1
-            if n_header and not file.readline().strip():
+            if n_header and not any(map(str.strip, file)):
                 raise ValueError("there is no row of numbers")
         _check_header(first)
-        X = np.loadtxt(
-            path,
-            delimiter=",",
-            comments=None,
-            skiprows=n_header,
-            ndmin=2,
-            encoding="utf-8-sig",
-        )
+        read = partial(np.loadtxt, delimiter=",", comments=None, encoding=encoding)
+        X = read(path, skiprows=n_header, ndmin=2)
     except ValueError as error:  # UnicodeDecodeError is one too
         raise ValueError(
             f"{path} cannot be read as comma-separated numbers: {error}; leave out "

@@ -194,7 +194,7 @@ def read(path, mmap=False) -> tuple[dict, Arrays]:
     ------
     ValueError
         If it is no such file, a link, cut or damaged. A forged file may raise
-        AttributeError, KeyError, RecursionError or TypeError as well.
+        AttributeError, LookupError, RecursionError or TypeError as well.
     """
     if path.is_symlink() or not path.is_file():
         raise ValueError(f"{path.name} is a link, or no file; copy the file itself.")
@@ -256,8 +256,8 @@ def naming_damage(path):
         yield
     except DamageError:
         raise
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        kind = f"{type(error).__name__}: " * (type(error) is not ValueError)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as exc:
+        kind = f"{type(exc).__name__}: " * (type(exc) is not ValueError)
         raise DamageError(
-            f"{path} is damaged or of another version: {kind}{error}"
-        ) from error
+            f"{path} is damaged or of another version: {kind}{exc}"
+        ) from exc

@@ -490,6 +490,7 @@ class TestEncode:
             (("encoder", "wide.npy", "c.npy"), "12 numbers, .* encodes vectors of 6"),
             (("index", "X.npy", "c.npy"), "a HammingNeighbors, which does not"),
             (("absent", "X.npy", "c.npy"), "is not a saved skhash estimator"),
+            (("encoder", "X.npy", "c.npy", "--name", ""), "has no named arrays"),
         ],
     )
     def test_what_is_refused(self, run, X, encoder, words, message):

@@ -261,9 +261,7 @@ def test_a_vector_of_another_dimension_between_others(tmp_path, mmap):
     content = bytearray(vecs(np.zeros((50_000, 3), np.float32)))
     content[16 * 23_456] = 4
     (tmp_path / "bad.fvecs").write_bytes(content)
-    with pytest.raises(
-        ValueError, match="a vector of dimension 4, but the first has 3"
-    ):
+    with pytest.raises(ValueError, match="dimension 4, but the first has 3"):
         open_vectors(tmp_path / "bad.fvecs", mmap=mmap)
 
 
@@ -390,10 +388,7 @@ def test_lists_that_lie_beyond_their_numbers(tmp_path):
     offsets = np.arange(0, 61, 5, dtype="<i4")
     content = table(ipc_file, v=list(X))
     assert content.count(offsets.tobytes()) == 1
-    offsets += 1000
-    changed = content.replace(
-        np.arange(0, 61, 5, dtype="<i4").tobytes(), offsets.tobytes()
-    )
+    changed = content.replace(offsets.tobytes(), (offsets + 1000).tobytes())
     (tmp_path / "bad.arrow").write_bytes(changed)
     with pytest.raises(ValueError, match="bad.arrow cannot be read as a table"):
         open_vectors(tmp_path / "bad.arrow")

@@ -12,12 +12,8 @@ def X():
 
 
 def parts(X):
-    return {
-        "data": X.data,
-        "indices": X.indices,
-        "indptr": X.indptr,
-        "shape": np.array(X.shape),
-    }
+    arrays = {name: getattr(X, name) for name in ("data", "indices", "indptr")}
+    return arrays | {"shape": np.array(X.shape)}
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])

@@ -3,6 +3,7 @@ import sys
 import numpy as np
 import pytest
 from cases import each
+from special_files import make_pipe
 
 from skhash.datasets import open_vectors
 
@@ -25,6 +26,7 @@ def test_npy(tmp_path, dtype, mmap):
     [
         {"anything": X},
         {"anything": X, "labels": np.arange(6), "names": np.array([["a"]])},
+        {"anything": X, "names": np.array([["a", None]])},
         {"train": X, "test": X[:2]},
         {"arr_0": X[:1], "embeddings": X},
         {"Z": X[:1], "X": X},
@@ -35,7 +37,9 @@ def test_npz(tmp_path, arrays):
     np.testing.assert_array_equal(open_vectors(tmp_path / "v.npz"), X)
 
 
-@pytest.mark.parametrize("header", ["", "a,b,c,d\n", '"0","x 1",c,d\n', "\ufeff"])
+@pytest.mark.parametrize(
+    "header", ["", "a,b,c,d\n", "a,b,c,d\n\n", '"0","x 1",c,d\n', "\ufeff"]
+)
 def test_csv(tmp_path, header):
     rows = "\n".join(",".join(f"{value:g}" for value in row) for row in X)
     (tmp_path / "v.CSV").write_text(header + rows, encoding="utf-8")
@@ -60,6 +64,17 @@ def test_hdf5(tmp_path, suffix, mmap, name, asked):
         read = open_vectors(path, mmap=mmap, name=asked)
         np.testing.assert_array_equal(read, X)
         assert isinstance(read, np.memmap) == (mmap and chunks is None)
+
+
+def test_numbers_of_hdf5_that_numpy_has_in_another_form(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    kind = h5py.h5t.IEEE_F32LE.copy()  # to be bfloat16
+    kind.set_fields(15, 7, 8, 0, 7), kind.set_size(2)
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        space = h5py.h5s.create_simple(X.shape)
+        file["a"] = h5py.Dataset(h5py.h5d.create(file.id, b"X", kind, space))
+        file["X"][:], file["behind"] = X, X
+    np.testing.assert_array_equal(open_vectors(tmp_path / "v.h5"), X)
 
 
 @each("mmap", [False, True])
@@ -101,9 +116,7 @@ def test_a_tensor_of_a_type_that_numpy_lacks(tmp_path):
     tensors = {"a": tensor, "b": tensor.to(torch.float8_e4m3fn)}
     pytest.importorskip("safetensors.torch").save_file(tensors, path)
     np.testing.assert_array_equal(open_vectors(path, name="a"), tensor)
-    with pytest.raises(
-        ValueError, match="v.safetensors .* F8_E4M3; save it as float32"
-    ):
+    with pytest.raises(ValueError, match="v.safetensors .* F8_E4M3; save it as"):
         open_vectors(path, name="b")
 
 
@@ -116,7 +129,8 @@ def columns_of(arrow, kind, rows):
         lists = arrow.FixedSizeListArray.from_arrays(arrow.array(rows.ravel()), 4)
     if kind == "large":
         lists = lists.cast(arrow.large_list(lists.type.value_type))
-    return {"id": np.arange(len(rows)), "v": lists, "text": ["t"] * len(rows)}
+    group = arrow.array([7] * len(rows)).dictionary_encode()  # of numbers, as in lists
+    return {"id": np.arange(len(rows)), "v": lists, "text": group}
 
 
 TABLES = "parquet", "feather", "arrow", "arrow stream"
@@ -152,9 +166,7 @@ def test_tables(tmp_path, kind, n):
             if form != "columns":
                 write_table(arrow, path, table.append_column("w", table["v"]), kind)
                 np.testing.assert_array_equal(open_vectors(path, column="v"), rows)
-                with pytest.raises(
-                    ValueError, match="column=NAME to .* among id, v, text, w"
-                ):
+                with pytest.raises(ValueError, match="column=NAME to .* v, text, w"):
                     open_vectors(path)
 
 
@@ -236,9 +248,7 @@ def test_columns_that_are_ids_are_named_and_left_out(tmp_path, suffix, case):
     if not is_id:
         np.testing.assert_array_equal(open_vectors(path), kept)
         return
-    with pytest.warns(
-        UserWarning, match=f"v{suffix}: left out key, .*--keep-ids"
-    ) as told:
+    with pytest.warns(UserWarning, match=f"v{suffix}: left out key, ") as told:
         read = open_vectors(path)
     assert told[0].filename == __file__
     np.testing.assert_array_equal(read, np.delete(kept, 2, axis=1))
@@ -353,3 +363,9 @@ def test_npz_without_a_clear_matrix(tmp_path):
 def test_unknown_suffix_lists_what_is_read(tmp_path, name):
     with pytest.raises(ValueError, match=rf"{name} has the unknown.*\.npy.*\.hdf5"):
         open_vectors(tmp_path / name)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    make_pipe(tmp_path / "v.csv")
+    with pytest.raises(ValueError, match="v.csv is a pipe"):
+        open_vectors(tmp_path / "v.csv")

@@ -97,7 +97,6 @@ def read_store(saved, values, n_features, verify):
     decoder = _read_decoder(arrays, values["decoder"], n_bits)
     clusters = _read_clusters(arrays)
     columns = {name: arrays[name] for name in arrays.keys() & set(COLUMNS)}
-    whole = {"n_bytes": n_bytes, "clusters": clusters}
     codes = arrays.get("codes")
     if "planes" in arrays:
         parts = (arrays[name] for name in ("planes", *BESIDE))
@@ -105,7 +104,7 @@ def read_store(saved, values, n_features, verify):
     elif decoder is not None:
         order = Order(arrays["order"]) if "order" in arrays else None
         codes = Blocks(arrays["blocks"], n, n_bytes, order=order)
-    store = Store(codes, decoder, **whole, **columns)
+    store = Store(codes, decoder, n_bytes=n_bytes, clusters=clusters, **columns)
 
     def check():
         with naming_damage(saved.path.parent):

@@ -44,6 +44,8 @@ class KeptFile:
 
     def __init__(self, path, sum=None, places=None, added=None):
         self.path, self.places = str(Path(path).resolve()), places
+        if not self.path.lower().endswith(SUFFIXES):  # a link to a file of no such name
+            self.path = str(Path(path).absolute())
         self.sum, self._is_checked = sum, False
         if not Path(self.path).is_file():  # a pipe would be waited for
             raise FileNotFoundError(

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from special_files import make_pipe
+from special_files import make_link, make_pipe
 
 import skhash
 from skhash import HashedNeighbors
@@ -141,6 +141,15 @@ def test_added_vectors_are_in_memory_and_the_others_in_the_file(tmp_path, dtype,
     )
     sizes = [len(pickle.dumps(search)) for search in searches]
     assert sizes[1] - sizes[0] > 100 * rows[0].nbytes
+
+
+def test_a_link_to_a_file_of_another_name(file, tmp_path):
+    """As caches of downloads have them."""
+    make_link(file, file.rename(tmp_path / "content"))
+    search = by_vectors(file).fit(X)
+    search.save(tmp_path / "index")
+    searches = search, skhash.load(tmp_path / "index")
+    np.testing.assert_array_equal(*[one.kneighbors(QUERIES) for one in searches])
 
 
 def test_copies_of_a_search_grow_each_on_its_own(file):
