@@ -12,11 +12,7 @@ from skhash.auditing.growth import Growth
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [path for path in DOCS.rglob("*.*") if path.suffix in (".md", ".rst")]
 # Measured before these files named the version of the package: to be run again.
-WITHOUT_VERSION = {
-    "billion",
-    "encoding_epyc",
-    "semantic_hashing",
-}
+WITHOUT_VERSION = {"billion", "encoding_epyc", "semantic_hashing"}
 INCLUDE = re.compile(r"(?:\{include\}|\.\. include::) (\S+)")
 
 

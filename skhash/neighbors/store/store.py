@@ -6,11 +6,7 @@ import numpy as np
 
 from skhash.codes import packed_to_words
 from skhash.neighbors.store.blocks import Blocks
-from skhash.neighbors.store.ids import (
-    IdLookup,
-    check_same_kind,
-    to_strings,
-)
+from skhash.neighbors.store.ids import IdLookup, check_same_kind, to_strings
 from skhash.neighbors.store.kept_file import KeptFile
 from skhash.neighbors.store.planes import Planes
 from skhash.neighbors.store.rows import with_rows
