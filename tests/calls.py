@@ -22,11 +22,7 @@ from skhash.metrics import (
     neighbor_recall_score,
     true_neighbors,
 )
-from skhash.neighbors import (
-    AsymmetricNeighbors,
-    JaccardNeighbors,
-    asymmetric_scores,
-)
+from skhash.neighbors import AsymmetricNeighbors, JaccardNeighbors, asymmetric_scores
 from skhash.neighbors.search import table_scan
 from skhash.neighbors.search.base import Question
 from skhash.neighbors.search.choose import ALGORITHMS

@@ -1,6 +1,7 @@
 """Many small cases of one test as one item of pytest."""
 
 import inspect
+import tracemalloc
 from functools import wraps
 
 
@@ -30,3 +31,13 @@ def each(names, cases):
         return of_each
 
     return decorated
+
+
+def peak_bytes(call):
+    """Return the most memory that a call held at a time."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -384,8 +384,7 @@ def test_tensors_where_scikit_learn_would_keep_them(room, monkeypatch):
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
 @pytest.mark.parametrize(
-    "kind",
-    [torch.bfloat16, pytest.param(torch.float8_e5m2, marks=pytest.mark.long)],
+    "kind", [torch.bfloat16, pytest.param(torch.float8_e5m2, marks=pytest.mark.long)]
 )
 def test_numbers_that_numpy_lacks_are_read_as_float32(room, kind):
     def cast(value):

@@ -16,10 +16,7 @@ def test_all_cases_run_and_the_one_that_fails_is_named():
     with pytest.raises(AssertionError) as failed:
         test(fixture=0)
     assert seen == [(0, "a", 1, 2), (0, "a", 3, 4), (0, "b", 1, 2), (0, "b", 3, 4)]
-    assert failed.value.__notes__ == [
-        "case: {'n': 3, 'm': 4}",
-        "case: {'word': 'b'}",
-    ]
+    assert failed.value.__notes__ == ["case: {'n': 3, 'm': 4}", "case: {'word': 'b'}"]
 
 
 def test_names_and_cases_have_to_be_there():

@@ -68,7 +68,7 @@ SMALL = {
             "max_epochs": 6,
             "lr": 0.2,
             "n_predict_samples": 4,
-        },
+        }
     ],
     "SGHEncoder": [{"n_bits": 2, "max_epochs": 1}],
     "ScalableGraphHash": [{"n_bits": 2, "n_anchors": 10}],

@@ -77,6 +77,7 @@ def test_step_and_batch_sizes_may_change(estimator, is_pickled):
     stream = begun(estimator)
     if is_pickled:
         stream = pickle.loads(pickle.dumps(stream))
+    assert copy.deepcopy(stream.net_).history[0] is stream.net_.history[0]
     expected = goes_on(stream)
     np.testing.assert_array_equal(goes_on(stream.set_params(lr=stream.lr)), expected)
     for params in ({"lr": 1e-12}, {"lr": 0.2}, {"batch_size": np.int64(16)}):

@@ -28,12 +28,7 @@ from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
 from skhash.training._estimator import Schedule, TrainedMixin, arrays_of
 from skhash.utils._sklearn import Interval, fit_context
-from skhash.utils.arrays import (
-    as_array,
-    check_magnitude,
-    validate_data,
-    with_readable,
-)
+from skhash.utils.arrays import as_array, check_magnitude, validate_data, with_readable
 from skhash.utils.lazy import LateModule, torch
 from skhash.utils.parameters import (
     ArrayLike,

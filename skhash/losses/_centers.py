@@ -150,17 +150,18 @@ def _distant_centers(n_classes, n_bits, generator):
     centers = _hadamard_centers(n_classes, n_bits, generator)
     # Two codes that differ in d bits have the inner product n_bits - 2 d.
     largest = n_bits - 2 * gilbert_varshamov_distance(n_classes, n_bits)
+    products = (centers @ centers.T).fill_diagonal_(-n_bits)
     for _ in range(4 * n_classes):
-        products = (centers @ centers.T).fill_diagonal_(-n_bits)
         nearest, worst = products.amax(dim=1).max(dim=0)
         if nearest <= largest:
             break
         candidates = _random_signs(CANDIDATES, n_bits, generator)
         others = candidates @ centers.T
         others[:, worst] = -n_bits
-        products, best = others.amax(dim=1).min(dim=0)
-        if products < nearest:
+        least, best = others.amax(dim=1).min(dim=0)
+        if least < nearest:
             centers[worst] = candidates[best]
+            products[worst] = products[:, worst] = others[best]
     return centers
 
 

@@ -10,14 +10,15 @@ from skhash.utils.chunks import row_chunks
 
 
 def found_average_precision(
-    positions, query_labels, database_labels, live=None, *, exclude_self=False
+    find, n_found, query_labels, database_labels, live=None, *, exclude_self=False
 ) -> float:
     """Return the mean average precision of positions in the order of a search.
 
     Parameters
     ----------
-    positions : ndarray of shape (n_queries, n_found), int
-        In the database.
+    find : callable
+        Returns the positions in the database, (n_rows, n_found), of a slice of queries.
+    n_found : int
     query_labels, database_labels : array-like
         As of `mean_average_precision_score`.
     live : ndarray of shape (n_database,), bool, default=None
@@ -25,9 +26,9 @@ def found_average_precision(
     exclude_self : bool, default=False
         Whether query i is row i of the database, and was not to be found.
     """
-    n_database, n_found = len(database_labels), positions.shape[1]
+    n_queries, n_database = np.shape(query_labels)[0], len(database_labels)
     wanted, classes, masks, _ = encode_labels(
-        query_labels, database_labels, len(positions), n_database
+        query_labels, database_labels, n_queries, n_database
     )
     live = slice(None) if live is None else live
     ranks, values = np.arange(1, n_found + 1), []
@@ -38,12 +39,13 @@ def found_average_precision(
             return shared.any(axis=0)
         return classes[positions] == wanted[rows]
 
-    for rows in row_chunks(len(positions), 16 * (n_database + n_found)):
+    # Bytes of a search, and of the words of labels.
+    for rows in row_chunks(n_queries, (48 + 16 * len(masks)) * (n_database + n_found)):
         n_relevant = is_relevant(rows, np.arange(n_database)[None, live]).sum(axis=1)
         if exclude_self:
             itself = np.arange(rows.start, rows.stop)[:, None]
             n_relevant -= is_relevant(rows, itself)[:, 0]
-        hits = is_relevant(rows, positions[rows])
+        hits = is_relevant(rows, find(rows))
         precisions = (np.cumsum(hits, axis=1) / ranks * hits).sum(axis=1)
         most = np.minimum(n_relevant, n_found)
         values.append(_ranking.ratio(precisions, most, np.nan))

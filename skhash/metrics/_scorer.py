@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, get_args
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from skhash.metrics._found import found_average_precision, search_recall_score
@@ -142,10 +143,12 @@ def score_of_search(parts, X, y) -> float:
     if np.shape(rows)[0] == len(database):
         other = parts.search._over(rows)
         if are_same_rows(other.index_.packed_codes_, y, database, labels):
-            n_found = min(len(database) - 1, parts.search.rerank or np.inf)
+            if parts.search.rerank is None:
+                return _score_without_self(other, rows, y)
+            n_found = min(len(database) - 1, int(parts.search.rerank))
             options = {"exclude_self": True, "return_distance": False}
-            positions = other.kneighbors(rows, n_found, **options)
-            return found_average_precision(positions, y, y, exclude_self=True)
+            find = other.kneighbors(rows, n_found, **options).__getitem__
+            return found_average_precision(find, n_found, y, y, exclude_self=True)
     return parts.search.score(rows, y)
 
 
@@ -154,9 +157,20 @@ def score_of_index(parts, X, y) -> float:
     codes = codes_of(parts, X)
     if not are_same_rows(pack(parts, codes), y, *indexed(parts.index)):
         return parts.index.score(codes, y)
-    other = clone(parts.index).fit(codes)
-    positions = other.kneighbors(None, len(y) - 1, return_distance=False)
-    return found_average_precision(positions, y, y, exclude_self=True)
+    return _score_without_self(clone(parts.index).fit(codes), codes, y)
+
+
+def _score_without_self(search, X, y) -> float:
+    """Score a search by its own rows, each left out of the answer to itself."""
+    n = np.shape(X)[0]
+    X = X.tocsr() if sparse.issparse(X) else X  # other formats have no slices
+
+    def find(rows):
+        found = search.kneighbors(X[rows], n, return_distance=False)
+        others = found != np.arange(rows.start, rows.stop)[:, None]
+        return found[others].reshape(len(found), n - 1)
+
+    return found_average_precision(find, n - 1, y, y, exclude_self=True)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -16,7 +16,7 @@ from skhash.neighbors.search.asymmetric import CodeScorer, largest_score, to_dis
 from skhash.neighbors.search.base import as_lists
 from skhash.neighbors.store.decoder import read_decoder
 from skhash.neighbors.store.rows import nearest_within, without_self
-from skhash.neighbors.store.select import select
+from skhash.neighbors.store.select import SCAN_SHARE, select
 from skhash.numerics._levels import ERROR_WEIGHT
 from skhash.persistence.schema import Plain
 from skhash.utils._sklearn import Interval, fit_context
@@ -339,7 +339,10 @@ class AsymmetricNeighbors(GraphMixin, BaseIndex):
                 "codes has none; pass them: kneighbors(X, exclude_self=True)."
             )
         scorer, places = self._scorer(store), selected.positions
-        scorer = scorer if places is None else scorer.among(places)
+        if places is not None:
+            scorer = scorer.among(places)
+        elif selected.n < SCAN_SHARE * store.n:
+            scorer.share = 1  # lists would have too few of the codes
         X = X.tocsr() if sparse.issparse(X) else as_array(X)
         if exclude_self:
             store.check_all_live(X)

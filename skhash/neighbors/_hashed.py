@@ -739,8 +739,9 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             zeros = [self._are_zero(chunk, decoder) for _, chunk in dense_chunks(seen)]
             errors = np.where(np.concatenate(zeros), np.inf, 0.0)
         elif decoder.has_numbers:
-            given = np.unpackbits(codes, axis=1, count=decoder.n_bits)
-            given = codes if quantizer_of(self.encoder_) is not None else given
+            given = codes
+            if quantizer_of(self.encoder_) is None:
+                given = np.unpackbits(codes, axis=1, count=decoder.n_bits)
             errors = self._decoder.reconstruction_error(seen, given)
         return {"X": codes, "errors": errors}
 

@@ -10,18 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from skhash.codes import check_packed, pack_bits
 from skhash.neighbors._params import check_count, check_params
 from skhash.neighbors.store.files import read_store, write_store
-from skhash.neighbors.store.ids import (
-    check_same_kind,
-    first_of,
-    read_ids,
-    to_strings,
-)
+from skhash.neighbors.store.ids import check_same_kind, first_of, read_ids, to_strings
 from skhash.neighbors.store.rows import check_column_fits, object_array, read_labels
 from skhash.neighbors.store.store import Store
 from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import Columns
 from skhash.utils.arrays import check_array, validate_data
-from skhash.utils.chunks import row_chunks
 
 
 class BaseIndex(SaveMixin, BaseEstimator):
@@ -350,12 +344,12 @@ def score_search(search, index, X, y, most=None):
 
     store = _labelled_store(index, y)
     X = X.tocsr() if sparse.issparse(X) else X  # other formats have no slices
-    n_found = min(store.n_live, most or store.n)
-    ranked = [
-        search.kneighbors(X[rows], n_found, return_distance=False)
-        for rows in row_chunks(np.shape(X)[0], 48 * n_found)
-    ]
-    return found_average_precision(np.concatenate(ranked), y, store["y"], store["live"])
+    n_found = min(store.n_live, int(most or store.n))
+
+    def find(rows):
+        return search.kneighbors(X[rows], n_found, return_distance=False)
+
+    return found_average_precision(find, n_found, y, store["y"], store["live"])
 
 
 def _labelled_store(index, y):

@@ -26,8 +26,9 @@ from skhash.utils.parameters import AnyInt, ArrayLike, NotNegative, checked
 _searcher = LateModule("skhash.neighbors.search.choose")
 _planes = LateModule("skhash.neighbors.search.planes")
 
-# Codes whose pairs are searched for at a time.
-BLOCK_ROWS = 2**14
+# Codes whose pairs are searched for at a time: few at first, and then as many as
+# probably have that many pairs.
+FIRST_ROWS, BLOCK_ROWS, BLOCK_PAIRS = 2**4, 2**14, 2**22
 
 _TYPES = {"hamming": np.int32, "jaccard": np.float64}
 Metric = Literal["hamming", "jaccard"]
@@ -197,7 +198,9 @@ def duplicate_groups(
     groups = np.arange(len(equal))
     blocks = _pair_blocks(words[equal.firsts], n_planes, radius, metric, n_jobs)
     for pairs in _batches((pairs for _, pairs in blocks), size=len(groups)):
-        ones, ends = np.ones(len(pairs), dtype=bool), groups[pairs]
+        ends = groups[pairs]
+        ends = ends[ends[:, 0] != ends[:, 1]]
+        ones = np.ones(len(ends), dtype=bool)
         joins = sparse.coo_array((ones, ends.T), shape=(len(groups), len(groups)))
         groups = connected_components(joins, directed=False)[1][groups]
     # Numbers by first appearance.
@@ -276,6 +279,7 @@ def _pair_blocks(words, n_planes, radius, metric, n_jobs):
     """Yield distances and pairs, block by block of codes."""
     if metric == "hamming":
         check_count("radius", radius)
+        radius = min(int(radius), n_planes)
     elif radius > 1:
         raise ValueError(
             f"radius={radius!r} is above 1, the largest Jaccard distance; for a "
@@ -285,19 +289,28 @@ def _pair_blocks(words, n_planes, radius, metric, n_jobs):
         for pairs in EqualCodes(words).pair_blocks(BLOCK_ROWS):
             yield np.zeros(len(pairs), dtype=_TYPES[metric]), pairs
         return
+    question = Question("within", radius, n_jobs)
     if metric == "jaccard":
         search = _planes.PlaneSearch(Planes.of(words.view(np.uint8)))
-        question = Question("within", radius, n_jobs)
-        for rows in row_chunks(len(words), 1, BLOCK_ROWS):
+
+        def find(rows):
             distances, second, counts = search.within(words[rows], question)
             pairs = np.stack([np.repeat(np.arange(len(words))[rows], counts), second])
             behind = pairs[1] > pairs[0]
-            yield distances[behind], pairs.T[behind]
-        return
-    radius = min(int(radius), n_planes)
-    # Codes are compared with those behind them, or looked up among these.
-    best = _searcher.Searcher(words, n_planes).best(
-        _searcher.Question("within", radius), len(words) / 2, ["brute", "multi_index"]
-    )
-    for rows in row_chunks(len(words), 1, BLOCK_ROWS):
-        yield best.pairs_behind(rows, radius, n_jobs)
+            return distances[behind], pairs.T[behind]
+
+    else:
+        searcher = _searcher.Searcher(words, n_planes)
+        # Codes are compared with those behind them, or looked up among these.
+        best = searcher.best(question, len(words) / 2, ["brute", "multi_index"])
+
+        def find(rows):
+            return best.pairs_behind(rows, radius, n_jobs)
+
+    start, size = 0, FIRST_ROWS
+    while start < len(words):
+        rows = slice(start, min(start + size, len(words)))
+        distances, pairs = find(rows)
+        yield distances, pairs
+        start, expected = rows.stop, size * BLOCK_PAIRS // (len(pairs) + 1)
+        size = max(1, min(expected, 8 * size, BLOCK_ROWS))

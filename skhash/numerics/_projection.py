@@ -71,10 +71,10 @@ def project(X, mean: np.ndarray, axes: np.ndarray | None, device):
 def principal_axes(X, mean, n_axes: int, device, generator) -> np.ndarray:
     """Return the `n_axes` directions of largest variance, the largest first.
 
-    Exact by the covariance matrix up to `MAX_COVARIANCE_WIDTH` columns, beyond it by
-    subspace iteration with a random start (Halko, Martinsson and Tropp, 2011, algorithm
-    4.4). The sign of an axis is fixed by its entry of largest magnitude, which is made
-    positive.
+    Exact by the covariance matrix up to `MAX_COVARIANCE_WIDTH` columns, or in the span
+    of the rows if they are few, beyond it by subspace iteration with a random start
+    (Halko, Martinsson and Tropp, 2011, algorithm 4.4). The sign of an axis is fixed by
+    its entry of largest magnitude, which is made positive.
 
     Parameters
     ----------
@@ -90,14 +90,30 @@ def principal_axes(X, mean, n_axes: int, device, generator) -> np.ndarray:
     axes : ndarray of shape (n_axes, n_features), float64
         Orthonormal rows.
     """
-    n_features = X.shape[1]
-    if n_features <= MAX_COVARIANCE_WIDTH:
-        axes = _eigenvectors(_scatter(X, mean, device))[:, :n_axes].T
-    else:
+    if X.shape[1] > MAX_COVARIANCE_WIDTH:
         axes = _subspace_iteration(X, mean, n_axes, device, generator)
+    elif are_few(X):
+        rows = project(X, mean, None, "cpu").numpy().astype(np.float64)
+        axes = axes_of_few(rows)[:, :n_axes].T
+    else:
+        axes = _eigenvectors(_scatter(X, mean, device))[:, :n_axes].T
     largest = np.abs(axes).argmax(axis=1)
     signs = np.sign(axes[np.arange(len(axes)), largest])
     return np.ascontiguousarray(axes * signs[:, None])
+
+
+def are_few(X) -> bool:
+    """Return whether rows are so few that `axes_of_few` is the faster way."""
+    return 2 * X.shape[0] <= X.shape[1]
+
+
+def axes_of_few(rows) -> np.ndarray:
+    """Return the principal axes in the span of centred rows, as columns.
+
+    A scatter matrix would cost the cube of the number of columns.
+    """
+    basis, triangle = np.linalg.qr(rows.T)
+    return basis @ _eigenvectors(triangle @ triangle.T)
 
 
 class PrincipalAxes:

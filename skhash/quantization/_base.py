@@ -6,12 +6,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import assert_all_finite
 
-from skhash.numerics._decoder import (
-    bits_of_block,
-    check_codebook,
-    count_blocks,
-    scaled,
-)
+from skhash.numerics._decoder import bits_of_block, check_codebook, count_blocks, scaled
 from skhash.numerics._levels import FRACTION_BITS, N_ROWS, choose_fractions
 from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import Attribute, Plain, optional, reals, wholes

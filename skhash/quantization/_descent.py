@@ -52,15 +52,7 @@ class BlockDescent:
         Of the random changes.
     """
 
-    def __init__(
-        self,
-        codebook,
-        n_bits=None,
-        *,
-        n_restarts=0,
-        n_jobs=None,
-        seed=0,
-    ):
+    def __init__(self, codebook, n_bits=None, *, n_restarts=0, n_jobs=None, seed=0):
         kick = BLOCK_KICK
         if codebook.ndim == 2:
             codebook = np.stack([np.zeros_like(codebook), codebook], axis=1)

@@ -26,12 +26,7 @@ from skhash.quantization._base import (
     is_affordable,
 )
 from skhash.quantization._beam import MAX_WIDTH
-from skhash.quantization._codebook import (
-    decode,
-    find_codes,
-    fit_blocks,
-    squared_errors,
-)
+from skhash.quantization._codebook import decode, find_codes, fit_blocks, squared_errors
 from skhash.quantization._decoder import RELAXATION, with_noise
 from skhash.quantization._residual import residual_codebook
 from skhash.utils._sklearn import Interval, fit_context
@@ -191,9 +186,7 @@ class AdditiveQuantizer(
     verbose: bool = False
 
     _has_hamming_distances = False
-    _saved = {
-        "n_parts_": wholes(low=1),
-    }
+    _saved = {"n_parts_": wholes(low=1)}
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from skhash.numerics._affine import affine, in_panels
-from skhash.numerics._projection import column_means
+from skhash.numerics._projection import are_few, axes_of_few, column_means
 from skhash.utils.chunks import dense_rows
 from skhash.utils.threads import map_chunks, threads_for
 
@@ -60,7 +60,10 @@ def kmeans(rows, n_centers, random_state, n_jobs=None) -> tuple[np.ndarray, np.n
     """
     if len(rows) <= n_centers:
         return rows[np.arange(n_centers) % len(rows)], np.arange(len(rows))
-    axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
+    if are_few(rows):
+        axes = axes_of_few(rows)
+    else:
+        axes = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
     rows = rows @ axes
     n, n_axes = rows.shape
     centers = rows[random_state.choice(n, n_centers, replace=n < n_centers)]

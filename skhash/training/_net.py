@@ -169,8 +169,12 @@ class HashNet(NeuralNet):
         self.initialize()
 
     def __deepcopy__(self, memo):
-        """Copy without skorch's pickle, which moves states of generators to CUDA."""
+        """Copy without skorch's pickle, which moves states of generators to CUDA.
+
+        Records of past epochs are shared: a stream has many, and they do not change.
+        """
         memo[id(self)] = other = object.__new__(type(self))
+        memo[id(self.history)] = copy.copy(self.history)
         vars(other).update(copy.deepcopy(vars(self), memo))
         return other
 
@@ -331,12 +335,13 @@ def train(net: HashNet, rows: Rows) -> list[dict]:
                 f"Training diverged: the loss is {losses[-1]} after {len(losses)} "
                 f"epoch(s) with lr={net.lr:.3g}. Lower lr."
             )
-    for record in net.history:
+    records = net.history[first:]
+    for record in records:
         record.pop("batches", None)  # one entry a batch would dominate a pickled net
     return [
         {"epoch": run.n_before + record["epoch"]}
         | {name: float(record[name]) for name in MEASURED if name in record}
-        for record in net.history[first:]
+        for record in records
     ]
 
 

@@ -548,10 +548,7 @@ class TestRecommendation:
         assert memories == sorted(memories)
 
     def test_the_reason_names_a_rival_and_a_doubt(self):
-        rows = [
-            make_row("a", 32, 0.92),
-            make_row("b", 32, 0.95),
-        ]
+        rows = [make_row("a", 32, 0.92), make_row("b", 32, 0.95)]
         rows += [make_row("c", 32, 0.6)]
         assert "a with 0.920" in recommend(rows).reason
         assert "standard errors" not in recommend(rows).reason

@@ -189,10 +189,7 @@ class TestChart:
                 expected = expected.transpose(1, 2, 0)
             np.testing.assert_array_equal(pixels, expected)
 
-    @each(
-        "shape",
-        [(8, 9), (8, 8, 1), (0, 64), "8x8", (8.0, 8.0), (-8, -8)],
-    )
+    @each("shape", [(8, 9), (8, 8, 1), (0, 64), "8x8", (8.0, 8.0), (-8, -8)])
     def test_other_shapes_are_refused(self, result, shape):
         with pytest.raises(ValueError, match="image"):
             result.to_html(image_shape=shape)

@@ -4,11 +4,11 @@ import io
 import json
 import random
 import struct
-import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
+from cases import peak_bytes
 from scipy import sparse
 
 from skhash.datasets import open_vectors, read_ann_hdf5
@@ -234,13 +234,12 @@ def test_npy_that_declares_what_it_does_not_hold(tmp_path, shape):
 
 def cost(read, path):
     """Return the most memory that a refusal took."""
-    tracemalloc.start()
-    try:
+
+    def refuse():
         with pytest.raises(ValueError, match=path.name):
             read(path)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+
+    return peak_bytes(refuse)
 
 
 def test_bombs_are_not_unpacked(tmp_path):

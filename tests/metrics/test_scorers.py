@@ -39,6 +39,7 @@ from skhash.neighbors import (
     HashedNeighbors,
     JaccardNeighbors,
 )
+from skhash.utils import chunks
 
 # Every public scorer; those that are made, as they are by default.
 SCORERS = {
@@ -406,8 +407,17 @@ def test_a_search_that_compares_vectors_is_scored_by_them(digits):
     assert retrieval_scorer(by_codes, X[150:], y[150:]) < expected - 0.1
 
 
-def test_an_index_with_other_distances_is_scored_by_them():
+def test_an_index_with_other_distances_is_scored_by_them(monkeypatch):
     """Mean average precision of scikit-learn's Jaccard distances, sorted stably."""
+    n_asked, asked = [], JaccardNeighbors.kneighbors
+
+    def counted(self, X, *arguments, **options):
+        n_asked.extend(np.shape(X)[:1])
+        return asked(self, X, *arguments, **options)
+
+    monkeypatch.setattr(JaccardNeighbors, "kneighbors", counted)
+    # Some rows at a time: there is no array with a cell for each pair.
+    monkeypatch.setattr(chunks.row_chunks, "__defaults__", (2**16,))
     rng = np.random.default_rng(0)
     codes, labels = rng.random((90, 12)) < 0.4, rng.integers(3, size=90)
     steps = make_pipeline(FunctionTransformer(), JaccardNeighbors())
@@ -425,6 +435,7 @@ def test_an_index_with_other_distances_is_scored_by_them():
         for scored in (search, of_rows):
             score = make_retrieval_scorer()(scored, codes[rows], labels[rows])
             assert score == pytest.approx(means.mean())
+    assert max(n_asked) < 12
     assert (
         make_neighbor_recall_scorer(n_neighbors=10, n_retrieved=89)(of_rows, codes) == 1
     )

@@ -1,12 +1,11 @@
 """`JaccardNeighbors` against fractions of Python's integers, and scikit-learn."""
 
 import copy
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import each
+from cases import each, peak_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -18,6 +17,9 @@ import skhash
 from skhash.codes import pack_bits
 from skhash.neighbors import JaccardNeighbors, duplicate_groups, radius_pairs
 from skhash.neighbors.kernels import planes as kernels
+from skhash.neighbors.search.base import Question
+from skhash.neighbors.search.planes import PlaneSearch
+from skhash.neighbors.store.planes import Planes
 
 RADII = 0, 0.25, 0.3, 1 / 3, 0.5, 0.9, 1, 2
 # Within a block of the kernels, and beyond.
@@ -199,10 +201,17 @@ def test_queries_of_long_codes_take_bounded_memory():
     codes = np.ones((1000, 2**16), dtype=bool)
     packed, index = np.packbits(codes, axis=1), JaccardNeighbors(1, packed=True)
     index.fit(packed[:3]).kneighbors(packed[:3])
-    tracemalloc.start()
-    index.kneighbors(packed)
-    assert tracemalloc.get_traced_memory()[1] < 2**27
-    tracemalloc.stop()
+    assert peak_bytes(lambda: index.kneighbors(packed)) < 2**27
+
+
+def test_blocks_without_codes_that_may_be_found_are_passed_over():
+    codes = make_codes(0, 3000, 64, 0.3)
+    search = PlaneSearch(Planes.of(np.packbits(codes, axis=1)))
+    queries, live = np.zeros((2, 1), np.uint64), np.arange(3000) == 7
+    for allowed, n in ((live, 1), (~live, 6), (None, 6)):
+        question = Question("nearest", 1, live=allowed)
+        (visits,) = search._map(lambda _, v: [v], queries, 1, question, 1)
+        assert len(visits) == n
 
 
 @each("radius", [-0.1, np.nan, np.inf, "wide", None])

@@ -4,13 +4,13 @@ import functools
 import json
 import re
 import shutil
-import tracemalloc
 from contextlib import suppress
 from operator import methodcaller
 
 import mutants
 import numpy as np
 import pytest
+from cases import peak_bytes
 from mutants import read, write
 from savable import MAKERS, X, fitted, savable_classes, use
 
@@ -51,11 +51,12 @@ def test_mutants(name, seeds, folder, tmp_path):
 
 def refused(path, manifest, arrays, message="is damaged"):
     write(path, manifest, arrays)
-    tracemalloc.start()
-    with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*{message}"):
-        skhash.load(path)
-    assert tracemalloc.get_traced_memory()[1] < 2**24
-    tracemalloc.stop()
+
+    def load():
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*{message}"):
+            skhash.load(path)
+
+    assert peak_bytes(load) < 2**24
 
 
 HUGE = [

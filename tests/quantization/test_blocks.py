@@ -6,11 +6,7 @@ from scipy import sparse
 
 from skhash.numerics._decoder import bits_to_values, sum_of_entries, values_to_bits
 from skhash.quantization import _blocks
-from skhash.quantization._blocks import (
-    BlockMoments,
-    RowProducts,
-    least_squares,
-)
+from skhash.quantization._blocks import BlockMoments, RowProducts, least_squares
 
 
 def problem(n_bits, block_bits, n=300, n_features=5, seed=0):

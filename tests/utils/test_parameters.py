@@ -57,10 +57,7 @@ class Written(BaseEstimator):
         "device": [str],
         "step": [Interval(Real, 0, None, closed="left")],
         "kind": [StrOptions({"plain", "round"}), None],
-        "limit": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
+        "limit": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "share": [Interval(Real, 0, 1, closed="both")],
         "is_fast": ["boolean"],
         "sizes": ["array-like", None],

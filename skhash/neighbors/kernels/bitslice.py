@@ -191,11 +191,7 @@ def find_near(
 
 @instruction(void)
 def fill_rows(
-    code,
-    words: uint64[:, ::1],
-    first: int64,
-    word: int64,
-    planes: uint64[:, ::1],
+    code, words: uint64[:, ::1], first: int64, word: int64, planes: uint64[:, ::1]
 ):
     """Write one word of the codes from `first` on to 64 rows, a row behind the other.
 

@@ -80,7 +80,7 @@ class PlaneSearch:
                     heap[rest] = other
             return smallest(*heaps, k)
 
-        return self._map(search, queries, np.inf, question.n_jobs, 16 * k)
+        return self._map(search, queries, np.inf, question, 16 * k)
 
     def within(self, queries, question):
         """Find all codes within the radius; see `Algorithm.within`."""
@@ -96,16 +96,21 @@ class PlaneSearch:
             owners, distances, positions = map(np.concatenate, zip(*parts, strict=True))
             return by_query(owners, positions, distances, len(asked.reach))
 
-        return self._map(search, queries, question.reach, question.n_jobs, 1)
+        return self._map(search, queries, question.reach, question, 1)
 
-    def _map(self, search, queries, reach, n_jobs, bytes_per_query):
+    def _map(self, search, queries, reach, question, bytes_per_query):
         """Call ``search(asked, visits)`` on chunks of queries, and join the answers."""
-        n_ones = float(np.bitwise_count(queries).sum())
-        threads = threads_for_pairs(len(self.index.counts) * n_ones / 64, n_jobs)
+        n_ones, n = float(np.bitwise_count(queries).sum()), len(self.index.counts)
+        threads = threads_for_pairs(n * n_ones / 64, question.n_jobs)
+        has_live = np.ones(len(self.index.spans), dtype=bool)
+        if question.live is not None:
+            live = question.live[self.index.positions]
+            has_live = np.logical_or.reduceat(live, np.arange(0, n, BLOCK))
 
         def answer(rows):
             asked = self._asked(queries[rows], reach)
-            return search(asked, self._visits(asked.rows[:, 0]))
+            visits = self._visits(asked.rows[:, 0])
+            return search(asked, visits[has_live[visits]])
 
         bytes_per_query += QUERY_BYTES + 6 * self.index.planes.shape[1]
         bytes_per_query += 16 * n_ones / len(queries)  # see `_asked`

@@ -1,7 +1,7 @@
 """Nearest codes by bounds of their scores, summed up as bytes."""
 
 from collections import namedtuple
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil
 
 import numpy as np
@@ -195,11 +195,21 @@ def order_of_lists(scorer):
     whose entries differ most, in an order in which neighbours are alike.
     """
     codebook, other = scorer.decoder.codebook, _other_byte(scorer.decoder)
-    tree = linkage(codebook[other], "ward", optimal_ordering=True)
-    places = np.argsort(leaves_list(tree)).astype(np.uint16)
+    places = _places_of_alike(codebook[other].tobytes(), codebook.dtype)
     values = scorer.codes.bytes([0, other])
     keys = 256 * values[:, 0].astype(np.uint16) + places[values[:, 1]]
     return np.argsort(keys, kind="stable")
+
+
+@lru_cache(maxsize=4)
+def _places_of_alike(entries, dtype):
+    """Return the places of 256 entries, as bytes, in an order with alike ones together.
+
+    That takes longer than sorting many codes, which changes of an index repeat.
+    """
+    entries = np.frombuffer(entries, dtype).reshape(256, -1)
+    tree = linkage(entries, "ward", optimal_ordering=True)
+    return np.argsort(leaves_list(tree)).astype(np.uint16)
 
 
 def _other_byte(decoder):

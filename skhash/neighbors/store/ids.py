@@ -132,7 +132,10 @@ class IdLookup:
         positions = np.full(len(ids), -1, dtype=np.int64)
         for known, places in self._runs:
             if len(known):
-                slots = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+                # In the type of the known ones, which would be copied for longer ids:
+                # what is cut of these differs from all that are known.
+                slots = np.searchsorted(known, ids.astype(known.dtype))
+                slots = np.minimum(slots, len(known) - 1)
                 hits = np.flatnonzero(known[slots] == ids)
                 matches = places[slots[hits]]
                 if live is not None:

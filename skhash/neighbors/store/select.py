@@ -8,8 +8,9 @@ from skhash.neighbors.store.ids import read_ids
 from skhash.utils.arrays import as_array
 
 # A scan passes over filtered codes at the cost of the others. Where fewer than this
-# share pass the filter, copying them out is cheaper.
-SCAN_SHARE = 0.5
+# share pass the filter, copying them out is cheaper: of decoded codes, whose scan also
+# compares many at a time, and others do not, a smaller one.
+SCAN_SHARE, DECODED_SCAN_SHARE = 0.5, 0.05
 
 
 class Selection(NamedTuple):
@@ -44,6 +45,7 @@ def select(store, mask=None, ids=None, exclude=None):
     exclude : array-like of shape (n_ids,), default=None
         Those that may not be found. The same holds.
     """
+    least = (SCAN_SHARE if store.decoder is None else DECODED_SCAN_SHARE) * store.n
     if mask is not None:
         mask = _read_mask(mask, store.n)
     if exclude is not None:
@@ -51,18 +53,22 @@ def select(store, mask=None, ids=None, exclude=None):
         mask = np.ones(store.n, dtype=bool) if mask is None else mask.copy()
         mask[excluded[excluded >= 0]] = False
     if ids is not None:
-        positions = store.find(read_ids(ids))
-        positions = np.unique(positions[positions >= 0])
+        positions = np.sort(store.find(read_ids(ids)))
+        # Each once, without -1.
+        positions = positions[np.diff(positions, prepend=-1) > 0]
         if mask is not None:
             positions = positions[mask[positions]]
-        return Selection(len(positions), positions)
+        if len(positions) < least:
+            return Selection(len(positions), positions)
+        mask = np.zeros(store.n, dtype=bool)
+        mask[positions] = True
     live = store["live"]
     if mask is not None:
         live = mask if live is None else live & mask
     if live is None:
         return Selection(store.n)
     n = np.count_nonzero(live)
-    if n >= SCAN_SHARE * store.n:
+    if n >= least:
         return Selection(n, live=live)
     return Selection(n, np.flatnonzero(live))
 

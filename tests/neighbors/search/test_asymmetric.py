@@ -10,9 +10,7 @@ from skhash import SGHEncoder
 from skhash.codes import pack_bits
 from skhash.neighbors import AsymmetricNeighbors
 from skhash.neighbors.search import asymmetric
-from skhash.neighbors.search.asymmetric import (
-    asymmetric_scores,
-)
+from skhash.neighbors.search.asymmetric import asymmetric_scores
 from skhash.neighbors.store.decoder import METRICS, read_decoder
 
 N_FEATURES = 11

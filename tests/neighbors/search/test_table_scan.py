@@ -297,6 +297,7 @@ def test_a_share_is_all_without_lists_or_neighbours_in_them(monkeypatch):
         other = make_codebook(block_bits, n_bytes, 6, partial(rng.normal, 0, 1))
         assert_finds(queries, codes[:, :n_bytes], other, "cosine", share=1e-9)
     task = codes, decoder, "euclidean"
+    assert_finds(queries, *task, mask=rng.random(len(codes)) < 0.3, share=1e-9)
     scores = asymmetric_scores(queries[:1], codes, decoder, packed=True)[0]
     mask = scores > np.quantile(scores, 0.4)  # the sample in all blocks needs live ones
     mask &= ~near_lists(queries[:1], *task, False, 1)[0]
@@ -351,3 +352,12 @@ def test_bytes_of_nearly_independent_halves():
         decoder = read_decoder((sums + size * noise, np.zeros(6)), "euclidean")
         assert table_scan.has_halves(decoder) == expected
     assert table_scan.has_halves(read_decoder((sums[0], np.zeros(6)), "euclidean"))
+
+
+def test_the_order_of_lists_needs_no_new_order_of_entries():
+    _, queries, codes, decoder = make_case(70 * 512, 1)
+    index = AsymmetricNeighbors(1, packed=True, search_fraction=1e-9)
+    index.fit(codes, decoder=decoder).kneighbors(queries)
+    before = table_scan._places_of_alike.cache_info().misses
+    index.partial_fit(codes[:1]).kneighbors(queries)
+    assert table_scan._places_of_alike.cache_info().misses == before

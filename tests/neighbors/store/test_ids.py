@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from cases import each
+from cases import each, peak_bytes
 
 import skhash
 from skhash import HammingNeighbors
-from skhash.neighbors.store.ids import to_bytes, to_strings
+from skhash.neighbors.store.ids import IdLookup, to_bytes, to_strings
 
 IDS = ["b", "", "ab", "ä", "zz", "日本", "\U0001f600", "\ud800", "a b", "\x7f", "Ã¤"]
 
@@ -21,6 +21,14 @@ def test_strings_sort_and_compare_as_their_bytes(ids, order):
     np.testing.assert_array_equal(to_strings(kept), ids)
     np.testing.assert_array_equal(to_strings(np.sort(kept)), np.sort(ids))
     np.testing.assert_array_equal(to_strings(kept.reshape(-1, 1)), ids.reshape(-1, 1))
+
+
+def test_the_known_ids_are_not_copied_for_a_longer_one():
+    ids = to_bytes(np.arange(10**5).astype("U5"))
+    lookup = IdLookup().add(ids, np.arange(10**5), None)
+    asked = to_bytes(np.array(["99999", "99999x", "9999", "999999", "", "5"]))
+    assert lookup.find(asked, None).tolist() == [99999, -1, 9999, -1, -1, 5]
+    assert peak_bytes(lambda: lookup.find(asked, None)) < 10**4
 
 
 @pytest.mark.parametrize("mmap", [False, True])

@@ -10,7 +10,8 @@ from cases import each
 
 from skhash.codes import hamming_distances, pack_bits
 from skhash.metrics import retrieval_scorer
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import AsymmetricNeighbors, HammingNeighbors
+from skhash.neighbors.store.select import select
 
 N_BITS = 12
 BITS = np.array([[i >> b & 1 for b in range(N_BITS)] for i in range(2**N_BITS)])
@@ -43,6 +44,17 @@ def test_removed_codes_do_not_count_for_scorers(codes):
     asked = BITS[:9], BITS[:9, 0]
     assert index.score(*asked) == rest.score(*asked)
     assert retrieval_scorer(index, *asked) == retrieval_scorer(rest, *asked)
+
+
+def test_ids_of_many_codes_are_a_mask(codes):
+    store = HammingNeighbors().fit(codes)._store
+    decoder = np.ones((N_BITS, 2)), np.ones(2)
+    decoded = AsymmetricNeighbors().fit(codes, decoder=decoder)._store
+    few, most = [5, 699, 5, 700, 3], [*range(350)]
+    for of, ids in (store, few), (store, most), (decoded, few), (decoded, most[:36]):
+        selected = select(of, ids=ids)
+        found = selected.positions if ids is few else selected.live.nonzero()[0]
+        assert found.tolist() == sorted({*ids} - {700})
 
 
 def test_removal_copies_no_codes(codes):

@@ -15,9 +15,7 @@ from sklearn.neighbors import kneighbors_graph
 import skhash
 from skhash import NeighborHash
 from skhash.gradients import gradient_report
-from skhash.metrics import (
-    mean_average_precision_score,
-)
+from skhash.metrics import mean_average_precision_score
 from skhash.neural.neighbor import _encoder
 from skhash.numerics._graph import label_partners, neighbor_table, table_of_graph
 from skhash.training._module import FedRows, Rows
