@@ -4,12 +4,12 @@ import functools
 import json
 import re
 import shutil
-import tracemalloc
 from contextlib import suppress
 
 import mutants
 import numpy as np
 import pytest
+from cases import memory_below
 from mutants import read, write
 from savable import MAKERS, X, fitted, savable_classes, use
 
@@ -50,11 +50,9 @@ def test_mutants(name, seeds, folder, tmp_path):
 
 def refused(path, manifest, arrays, message="is damaged"):
     write(path, manifest, arrays)
-    tracemalloc.start()
-    with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*{message}"):
-        skhash.load(path)
-    assert tracemalloc.get_traced_memory()[1] < 2**24
-    tracemalloc.stop()
+    with memory_below(2**24):
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*{message}"):
+            skhash.load(path)
 
 
 HUGE = [

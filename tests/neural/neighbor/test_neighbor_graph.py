@@ -1,11 +1,9 @@
 """The graph of near neighbours against plain searches in float64, chunk by chunk."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 import torch
-from cases import each
+from cases import each, memory_below
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
@@ -225,11 +223,8 @@ def test_a_file_is_fitted_without_a_copy_of_it(dtype, params, on_disk, monkeypat
         monkeypatch.setattr(function, "__defaults__", (2**18,))
     fitted(X[:500], **params)  # imports
     file = on_disk(X)
-    tracemalloc.start()
-    fitted(file, **params)
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < X.nbytes / 2
+    with memory_below(X.nbytes / 2):
+        fitted(file, **params)
 
 
 @each("value", [np.nan, -np.inf])
@@ -271,8 +266,5 @@ def test_any_encoder_reads_half_rows_in_chunks(on_disk, small_chunks):
     np.testing.assert_array_equal(encoder.transform(on_disk(X)), bits)
     X = on_disk(np.zeros((60_000, 40), dtype=np.float16))
     encoder.transform_packed(X[:10])
-    tracemalloc.start()
-    encoder.transform_packed(X)
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < X.nbytes / 2
+    with memory_below(X.nbytes / 2):
+        encoder.transform_packed(X)
