@@ -13,11 +13,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
@@ -25,7 +21,7 @@ from skhash.codes import packed_width
 from skhash.numerics._perceptron import check_layers, mlp_forward
 from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import Group, optional, reals
-from skhash.utils._sklearn import fit_context
+from skhash.utils._sklearn import CodesOutMixin, fit_context
 from skhash.utils.arrays import (
     check_magnitude,
     contiguous_rows,
@@ -39,13 +35,7 @@ from skhash.utils.torch import check_device, encoding_threads, threads_that_pay
 
 
 @with_parameters(kw_only=True)
-class BaseHasher(
-    SaveMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-    metaclass=ABCMeta,
-):
+class BaseHasher(SaveMixin, CodesOutMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all encoders: ``X -> logits -> bits``, where bit = 1 if logit > 0.
 
     A subclass defines `_fit_codes(X, y, random_state)`, `_logits(X)` and
@@ -269,6 +259,7 @@ class BaseHasher(
         rowwise = self._rowwise and in_memory
         encoded = np.empty((X.shape[0], width), dtype=dtype)
 
+        @np.errstate(over="ignore", invalid="ignore")  # of logits, which are checked
         def encode(rows):
             chunk = X[rows]
             as_it_is = rowwise and not self.normalize
@@ -279,11 +270,6 @@ class BaseHasher(
         threads = encoding_threads(self.device) if rowwise else 1
         map_in_threads(encode, self._slices(X, threads), threads)
         return encoded
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def signs(logits) -> np.ndarray:

@@ -1,8 +1,21 @@
-"""Many small cases of one test as one item of pytest."""
+"""Many small cases of one test as one item of pytest, and limits of memory."""
 
 import inspect
 import tracemalloc
+from contextlib import contextmanager
 from functools import wraps
+
+
+@contextmanager
+def memory_below(limit):
+    """Fail if the block has more than so many bytes at a time."""
+    tracemalloc.start()
+    try:
+        yield
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < limit
 
 
 def each(names, cases):
@@ -31,13 +44,3 @@ def each(names, cases):
         return of_each
 
     return decorated
-
-
-def peak_bytes(call):
-    """Return the most memory that a call held at a time."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()

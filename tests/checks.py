@@ -11,6 +11,8 @@ import pickle
 import pkgutil
 import tempfile
 import warnings
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -264,6 +266,25 @@ def check_all_else_is_left_alone(encoder):
         assert repr(after) == repr(before)
 
 
+@contextmanager
+def other_defaults_of_torch():
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"), torch.inference_mode(), torch.autocast("cpu"):
+            yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def check_defaults_of_torch_have_no_say(encoder):
+    X, expected = training_data(), fitted_once(encoder)
+    methods = "decision_function", "free_energy", "bound"
+    for name in filter(partial(hasattr, encoder), methods):
+        with other_defaults_of_torch():
+            values = getattr(fitted(encoder), name)(X)
+        np.testing.assert_array_equal(values, getattr(expected, name)(X))
+
+
 def check_copies_encode_alike(encoder):
     X = training_data()
     encoder = fitted_once(encoder)
@@ -423,7 +444,7 @@ def check_far_rows_are_refused_or_encoded(encoder):
 def check_unfitted_says_so(encoder):
     X = training_data()
     methods = ["transform", "transform_packed", "decision_function", "save"]
-    for name in methods:
+    for name in filter(partial(hasattr, encoder), [*methods, "reconstruction_error"]):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             getattr(clone(encoder), name)(X)
     failed = clone(encoder)

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from functools import partial
 
 import checks
 import numpy as np
@@ -308,6 +309,9 @@ def test_scikit_learn_checks(estimator):
     assert any(one["status"] == "passed" for one in results)
 
 
+each_encoder = partial(pytest.mark.parametrize, "encoder", ids=str)
+
+
 def run_checks(encoder, checks):
     """Run all checks, and raise what those raise that fail."""
     errors = []
@@ -321,37 +325,30 @@ def run_checks(encoder, checks):
         raise ExceptionGroup(f"our contract, by {encoder}", errors)
 
 
-@pytest.mark.parametrize(
-    "encoder", instances(public_encoders() | EXAMPLES, FIRST_SETTINGS), ids=str
-)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@each_encoder(instances(public_encoders() | EXAMPLES, FIRST_SETTINGS))
 def test_our_contract(encoder):
     run_checks(encoder, CONTRACT)
 
 
-@pytest.mark.parametrize(
-    "encoder", instances(public_encoders(), OTHER_SETTINGS), ids=str
-)
+@each_encoder(instances(public_encoders(), OTHER_SETTINGS))
 def test_what_other_settings_may_break(encoder):
     run_checks(encoder, CHECKS_OF_SETTINGS)
 
 
-@pytest.mark.parametrize(
-    "encoder", instances(public_encoders() | EXAMPLES, FIRST_SETTINGS), ids=str
-)
+@each_encoder(instances(public_encoders() | EXAMPLES, FIRST_SETTINGS))
 def test_devices(encoder, device):
     assert_device_fits_as_the_cpu(encoder, device)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "encoder", instances(public_encoders(), OTHER_SETTINGS), ids=str
-)
+@each_encoder(instances(public_encoders(), OTHER_SETTINGS))
 def test_devices_of_other_settings(encoder, device):
     assert_device_fits_as_the_cpu(encoder, device)
 
 
 @pytest.mark.parametrize("device", [NAME], indirect=True)
-@pytest.mark.parametrize("encoder", instances(public_encoders(), SMALL), ids=str)
+@each_encoder(instances(public_encoders(), SMALL))
 def test_devices_without_float64(encoder, device):
     X = np.abs(training_data())
     with without_float64():

@@ -11,6 +11,7 @@ from skhash.persistence.state import MODULES
 
 SCRIPT = """
 import numpy as np
+from skhash.utils.parameters import with_parameters
 
 X = np.random.default_rng(0).standard_normal((100, 8))
 y = np.arange(100) % 3
@@ -42,6 +43,12 @@ result = skhash.audit(X, y, n_neighbors=3)
 result.to_frame(), result.to_html(), result.encoder
 scores: np.ndarray = skhash.neighbors.asymmetric_scores(X, codes, quantizer)
 skhash.metrics.recall_at_k_score(X, X, 3)
+
+@with_parameters(kw_only=True)
+class Shifted(skhash.ITQHash):
+    shift: float = 0.0
+
+Shifted(8, shift=1.0, random_state=0)
 """
 
 

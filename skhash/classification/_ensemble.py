@@ -94,6 +94,7 @@ class Ensemble:
         return torch.stack(scores).logsumexp(dim=0) - math.log(len(scores))
 
     @torch.no_grad()
+    @np.errstate(over="ignore")  # of values, which are checked
     def _map(self, function, X, width, dtype):
         """Apply a function to standardized rows, one chunk at a time."""
         data, results = FedRows(Rows(X), self), np.empty((X.shape[0], width), dtype)

@@ -9,13 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,7 +21,7 @@ from skhash.numerics._projection import mean_and_scale
 from skhash.persistence.estimators import SaveMixin
 from skhash.persistence.schema import TINY, Group, Plain, labels, reals, wholes
 from skhash.training._estimator import Schedule, TrainedMixin, arrays_of
-from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils._sklearn import CodesOutMixin, Interval, fit_context
 from skhash.utils.arrays import as_array, check_magnitude, validate_data, with_readable
 from skhash.utils.lazy import LateModule, torch
 from skhash.utils.parameters import (
@@ -38,7 +32,7 @@ from skhash.utils.parameters import (
     with_parameters,
 )
 from skhash.utils.targets import encoded_targets
-from skhash.utils.torch import inference_device
+from skhash.utils.torch import inference_device, torch_as_imported
 
 _modules = LateModule("skhash.classification._module")
 _layers = LateModule("skhash.networks._layers")
@@ -56,12 +50,7 @@ KEPT: WeakKeyDictionary = WeakKeyDictionary()
 
 @with_parameters(kw_only=True)
 class SBNClassifier(
-    SaveMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClassifierMixin,
-    TrainedMixin,
-    BaseEstimator,
+    SaveMixin, CodesOutMixin, ClassifierMixin, TrainedMixin, BaseEstimator
 ):
     r"""Classifier with binary hidden units: a deep stochastic binary network.
 
@@ -523,6 +512,7 @@ class SBNClassifier(
         network = self._network().to(device)
         return Ensemble(network, self.mean_, self.scale_, n_members, generator)
 
+    @torch_as_imported()
     def _network(self, statistics=()):
         """Return the network that was fitted; its norms are those under noise."""
         return _layers.rebuild(self.layers_, self.weights_, statistics, self.noise)
@@ -666,5 +656,4 @@ class SBNClassifier(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = []
         return tags

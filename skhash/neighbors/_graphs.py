@@ -5,10 +5,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import get_config
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skhash.neighbors._params import check_params
+from skhash.utils._sklearn import CodesOutMixin
 
 
-class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class GraphMixin(CodesOutMixin):
     """Adds neighbour graphs to classes with `kneighbors` and `radius_neighbors`."""
 
     def kneighbors_graph(
@@ -96,12 +99,13 @@ class GraphMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         >>> classifier.fit(codes, y).predict([[0, 0], [1, 1]])
         array([0, 1])
         """
-        return self.kneighbors_graph(X, self._n_neighbors + 1, mode="distance")
+        check_is_fitted(self)
+        check_params(self)
+        return self.kneighbors_graph(X, int(self.n_neighbors) + 1, mode="distance")
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
+    @property
+    def _n_features_out(self):
+        return self.n_samples_fit_
 
 
 def check_graph_question(question):

@@ -820,15 +820,6 @@ class HashedNeighbors(GraphMixin, BaseEstimator):
             return self.encoder_.transform_packed(rows)
         return pack_bits(self.encoder_.transform(rows))
 
-    @property
-    def _n_neighbors(self):
-        check_is_fitted(self)
-        return int(self.n_neighbors)
-
-    @property
-    def _n_features_out(self):
-        return self.index_.n_samples_fit_
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not self.vectors

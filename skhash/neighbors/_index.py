@@ -301,15 +301,6 @@ class BaseIndex(SaveMixin, BaseEstimator):
             )
         return column
 
-    @property
-    def _n_neighbors(self):
-        self._fitted_store()
-        return int(self.n_neighbors)
-
-    @property
-    def _n_features_out(self):
-        return self.n_samples_fit_
-
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_store")
 
@@ -353,10 +344,11 @@ def score_search(search, index, X, y, most=None):
 
 
 def _labelled_store(index, y):
-    if y is None or index._store["y"] is None:
+    store = index._fitted_store()
+    if y is None or store["y"] is None:
         raise ValueError(
             "score needs labels, those of the fitted codes (fit(codes, y)) and of the "
             "queries. Without labels, score by make_neighbor_recall_scorer or "
             "search_recall_score of skhash.metrics."
         )
-    return index._store
+    return store

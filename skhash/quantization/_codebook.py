@@ -191,7 +191,9 @@ class LinearDecoderMixin:
             Squared Euclidean distance between each row (scaled to unit length, with
             `normalize`) and ``inverse_transform(transform(row))``.
         """
-        decoder = self.codebook_, self.offset_
-        return self._by_chunks(
-            X, lambda chunk: squared_errors(chunk, self._bits(chunk), *decoder)
-        )
+
+        def errors(chunk):
+            bits = self._bits(chunk)
+            return squared_errors(chunk, bits, self.codebook_, self.offset_)
+
+        return self._by_chunks(X, errors)

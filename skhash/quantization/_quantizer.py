@@ -6,11 +6,7 @@ from typing import Annotated, Self
 from warnings import warn
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,7 +25,7 @@ from skhash.quantization._beam import MAX_WIDTH
 from skhash.quantization._codebook import decode, find_codes, fit_blocks, squared_errors
 from skhash.quantization._decoder import RELAXATION, with_noise
 from skhash.quantization._residual import residual_codebook
-from skhash.utils._sklearn import Interval, fit_context
+from skhash.utils._sklearn import CodesOutMixin, Interval, fit_context
 from skhash.utils.chunks import dense_chunks, dense_rows, even_chunks
 from skhash.utils.parameters import (
     AnyInt,
@@ -52,9 +48,7 @@ MANY_ROWS, FEW_ALTERNATIONS, MANY_ALTERNATIONS = 10_000, 4, 10
 
 
 @with_parameters(kw_only=True)
-class AdditiveQuantizer(
-    CodebookMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class AdditiveQuantizer(CodebookMixin, CodesOutMixin, BaseEstimator):
     """Quantizer that compresses vectors to a few bytes each, for asymmetric search.
 
     A code v decodes to ``offset + sum_m codebook[m, v_m]``: each of its blocks, usually
@@ -360,11 +354,6 @@ class AdditiveQuantizer(
     @property
     def _n_features_out(self):
         return self.n_bits_ // 8
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def warn_of_a_far_row(X, rows):

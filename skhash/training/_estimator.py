@@ -21,7 +21,11 @@ from skhash.utils.parameters import (
     Verbose,
     with_parameters,
 )
-from skhash.utils.torch import random_state_of_call, resolve_device
+from skhash.utils.torch import (
+    random_state_of_call,
+    resolve_device,
+    torch_as_imported,
+)
 
 _loop = LateModule("skhash.training._net")
 
@@ -133,6 +137,7 @@ class TrainedMixin:
             raise ValueError(f"weight_names_ holds other things than names: {names}")
         return dict(zip(names, self.weights_, strict=True))
 
+    @torch_as_imported()
     def _restored(self, X=None, targets=None, run=None):
         """Return the module with the weights of the fit."""
         state, module = self._state(), self._module(run)

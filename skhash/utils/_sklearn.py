@@ -9,6 +9,8 @@ from functools import partial, wraps
 from sklearn import base
 from sklearn.utils import _param_validation, validation
 
+from skhash.utils.torch import torch_as_imported
+
 check_sample_weight = validation._check_sample_weight
 HasMethods = _param_validation.HasMethods
 Interval = _param_validation.Interval
@@ -21,12 +23,25 @@ validate_params = partial(
 )
 
 
+class CodesOutMixin(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin):
+    """Base of transformers whose results have another type than what they are given.
+
+    Columns of results are numbered after the name of the class.
+    """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
 def fit_context(**options):
     """Decorate a method that fits: all or nothing, besides what scikit-learn's does.
 
-    Where it raises, the estimator stays as before. That is for anything that is raised,
-    an interrupt from the keyboard too. Fitted attributes are replaced, and what they
-    hold is not changed in place.
+    Inside, the defaults of torch are those of its import. Where the method raises, the
+    estimator stays as before. That is for anything that is raised, an interrupt from
+    the keyboard too. Fitted attributes are replaced, and what they hold is not changed
+    in place.
     """
     checked = base._fit_context(**options)
     return lambda method: _all_or_nothing(checked(method))
@@ -37,7 +52,8 @@ def _all_or_nothing(method):
     def fits(self, *args, **kwargs):
         before = dict(vars(self))
         try:
-            return method(self, *args, **kwargs)
+            with torch_as_imported():  # no decorator: warnings count the frames
+                return method(self, *args, **kwargs)
         except BaseException:
             for name in vars(self).keys() - before.keys():
                 delattr(self, name)

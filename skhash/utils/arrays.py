@@ -27,6 +27,8 @@ FEW_VALUES = 2**16
 # Magnitudes up to this power of two, and from the power of its negative on, are
 # ordinary. scikit-learn takes lengths below some 2**-19 for zero.
 ORDINARY_EXPONENT = 10
+# Types of columns that may hold float64: polars', nullable, Arrow's, and objects.
+DOUBLES = {"Float64", "double", "double[pyarrow]", "object"}
 
 
 def as_readable(array):
@@ -57,9 +59,9 @@ def with_readable(function):
 def keeping_float64(function, place):
     """Wrap a function so that it keeps float64 in lists, frames and any byte order.
 
-    scikit-learn finds float64 in native arrays and pandas frames only; it would round
-    others to the first type of its list. `place` is that of the rows among the
-    arguments: the type of labels says nothing.
+    scikit-learn finds float64 in native arrays and ordinary frames only; it would round
+    others, objects too, to the first type of its list. `place` is that of the rows
+    among the arguments: the type of labels says nothing.
     """
 
     @wraps(function)
@@ -80,10 +82,10 @@ def _holds_float64(X):
         except ValueError:  # which scikit-learn explains
             return False
     if isinstance(X, np.ndarray):
-        return X.dtype.newbyteorder("=") == np.float64
-    types = getattr(X, "dtypes", ())
+        return X.dtype.newbyteorder("=") in (np.float64, object)
+    types = getattr(X, "dtypes", getattr(getattr(X, "schema", None), "types", ()))
     types = types if np.iterable(types) else [types]
-    return "Float64" in map(str, types)  # of polars, or nullable
+    return not DOUBLES.isdisjoint(map(str, types))
 
 
 def in_numpy(function):

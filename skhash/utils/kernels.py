@@ -7,13 +7,16 @@ from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import cgutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from skhash.utils.lazy import fork_locks
+
+if config.DISABLE_JIT:
+    raise ImportError("skhash needs numba's compiler; unset NUMBA_DISABLE_JIT.")
 
 _warned: set[tuple] = set()
 
@@ -32,8 +35,7 @@ def kernel(function: Callable, **options) -> Callable:
     `skhash.utils.llvm`: when any of that changes, it is compiled again.
     """
     compiled = _compiled(function, **options)
-    if hasattr(compiled, "compile"):  # absent where numba is disabled
-        compiled.compile = partial(_compile_contiguous, compiled.compile)
+    compiled.compile = partial(_compile_contiguous, compiled.compile)
     return compiled
 
 
@@ -66,9 +68,7 @@ def _survive_its_disk(compiled):
 
     numba would raise its error from the first call, in each process from then on.
     """
-    kept = getattr(compiled, "_cache", None)
-    if kept is None:  # without compilation
-        return
+    kept = compiled._cache
     load, save = kept.load_overload, kept.save_overload
 
     def load_if_whole(*arguments):

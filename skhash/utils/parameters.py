@@ -43,7 +43,7 @@ NAMES: dict = {bool: "boolean", NoneType: None, Callable: callable}
 
 
 @dataclass_transform(field_specifiers=(field,))
-def with_parameters(*, kw_only=False):
+def with_parameters(*, kw_only: bool = False) -> Any:
     """Decorate an estimator whose annotated attributes are its parameters.
 
     Parameters
@@ -54,7 +54,8 @@ def with_parameters(*, kw_only=False):
 
     Examples
     --------
-    >>> from skhash.base import BaseHasher, with_parameters
+    >>> from skhash.base import BaseHasher
+    >>> from skhash.utils.parameters import with_parameters
     >>> @with_parameters(kw_only=True)
     ... class CenteredHash(BaseHasher):
     ...     center: bool = True

@@ -1,7 +1,7 @@
 """Device names and random generators for torch, which is imported on first use."""
 
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from math import inf
 
 import numpy as np
@@ -162,6 +162,28 @@ def seeded_globals(seed: int, device="cpu"):
         torch.random.default_generator.manual_seed(seed)
         for index in devices:
             torch.cuda.default_generators[index].manual_seed(seed)
+        yield
+
+
+@contextmanager
+def torch_as_imported():
+    """Set torch's defaults to those of a fresh import.
+
+    These are float32, the CPU, gradients, and no automatic casts. The others are
+    restored at the end. The default type belongs to the process, so other threads see
+    it change if it was another one. Nothing is imported.
+    """
+    with ExitStack() as changes:
+        if "torch" in sys.modules:
+            dtype = torch.get_default_dtype()
+            if dtype != torch.float32:
+                changes.callback(torch.set_default_dtype, dtype)
+                torch.set_default_dtype(torch.float32)
+            if torch.get_default_device().type != "cpu":  # each operation asks for it
+                changes.enter_context(torch.device("cpu"))
+            for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda")):
+                changes.enter_context(torch.autocast(kind, enabled=False))
+            changes.enter_context(torch.inference_mode(False))
         yield
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from cases import each
+from checks import other_defaults_of_torch
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import clone
@@ -305,6 +306,9 @@ def test_predictions_repeat():
     p = model.predict_proba(X)
     torch.rand(3), np.random.rand(3)
     np.testing.assert_array_equal(model.predict_proba(X), p)
+    with other_defaults_of_torch():
+        again = small().fit(X, y)
+        np.testing.assert_array_equal(again.predict_proba(X), p)
     more = clone(model).set_params(n_predict_samples=20).fit(X, y)
     model.set_params(n_predict_samples=20)
     np.testing.assert_array_equal(model.predict_proba(X), more.predict_proba(X))
@@ -595,6 +599,7 @@ def test_the_network_is_kept_until_a_fit_or_a_parameter_changes_it(monkeypatch):
         np.testing.assert_array_equal(first, copied)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @each("method", ["predict", "predict_proba", "transform"])
 def test_rows_beyond_float32_are_refused(method):
     X, y = blobs()

@@ -24,17 +24,15 @@ def by_decoder(metric):
     return bits @ codebook + offset, index.fit(bits, decoder=(codebook, offset))
 
 
-def by_vectors(metric):
-    X = np.random.default_rng(0).normal(size=(200, 5))
+def by_vectors(metric, n_rows=200):
+    """Return rows, of which `n_rows` differ, and a search of them."""
+    X = np.random.default_rng(0).normal(size=(n_rows, 5))[np.arange(200) % n_rows]
     search = HashedNeighbors(2, n_neighbors=K, metric=metric, rerank=200, vectors=True)
     return X, search.fit(X)
 
 
 def few_rows(metric):
-    """Return 12 rows, many times each."""
-    X = np.random.default_rng(0).normal(size=(12, 5))[np.arange(200) % 12]
-    search = HashedNeighbors(2, n_neighbors=K, metric=metric, rerank=200, vectors=True)
-    return X, search.fit(X)
+    return by_vectors(metric, 12)
 
 
 def clusters_of(graph_of, X, metric, radius):

@@ -96,8 +96,10 @@ def test_bytes_are_those_of_a_quantizer(data, encoder, metric):
     index = AsymmetricNeighbors(metric=metric, packed=True)
     index.fit(codes, decoder=quantizer, **arguments)
     np.testing.assert_array_equal(search.index_.packed_codes_, codes)
-    expected = index.kneighbors(queries)
-    found = search.kneighbors(data.query)
+    assert_same_neighbors(search.kneighbors(data.query), index.kneighbors(queries))
+
+
+def assert_same_neighbors(found, expected):
     np.testing.assert_array_equal(found[1], expected[1])
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
 
@@ -115,10 +117,7 @@ def test_an_encoders_bits_may_be_searched_by_uncompressed_queries(data, metric):
     errors = decoder.reconstruction_error(rows, bits)
     arguments = {"errors": errors} if metric == "euclidean" else {}
     index = AsymmetricNeighbors(metric=metric).fit(bits, decoder=decoder, **arguments)
-    expected = index.kneighbors(queries)
-    found = search.kneighbors(data.query)
-    np.testing.assert_array_equal(found[1], expected[1])
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    assert_same_neighbors(search.kneighbors(data.query), index.kneighbors(queries))
 
 
 @each("metric", METRICS)
@@ -333,6 +332,8 @@ def test_queries_are_encoded_only_where_their_codes_are_compared(data, metric):
         ranked.kneighbors(data.query)
     with pytest.raises(NotFittedError):
         AsymmetricNeighbors().replace(data.query > 0, ids=range(30))
+    with pytest.raises(NotFittedError):
+        skhash.neighbors.JaccardNeighbors().score(data.query > 0)
 
 
 def test_fitted_rows_of_known_codes_have_the_names_of_the_fit(data):

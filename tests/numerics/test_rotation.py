@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from cases import each
+from scipy import sparse
 
 from skhash.numerics import _rotation
 from skhash.numerics._projection import principal_axes
@@ -21,6 +22,19 @@ def projected_rows(n=400, d=12, seed=0):
     generator = torch.Generator().manual_seed(0)
     axes = principal_axes(X, np.zeros(d), d, torch.device("cpu"), generator)
     return torch.from_numpy(X @ axes.T).float()
+
+
+@each("kind", [np.asarray, sparse.csr_array])
+def test_axes_of_few_wide_rows_are_singular_vectors(kind):
+    X = np.random.RandomState(0).randn(20, 50) * np.linspace(0.1, 3, 50)
+    mean, generator = X.mean(axis=0), torch.Generator()
+    axes = principal_axes(kind(X), mean, 20, torch.device("cpu"), generator)
+    expected = np.linalg.svd(X - mean, full_matrices=False)[2]
+    # The last one has no variance.
+    np.testing.assert_allclose(
+        np.abs(axes @ expected.T)[:19, :19], np.eye(19), atol=1e-5
+    )
+    np.testing.assert_allclose(axes @ axes.T, np.eye(20), atol=1e-12)
 
 
 def directions_of(lengths, rows=None):

@@ -32,6 +32,15 @@ def test_kmeans_is_that_of_scikit_learn_with_more_and_more_axes():
     assert np.square(rows - centers[own]).sum() < plain.inertia_
 
 
+def test_kmeans_of_few_wide_rows_is_that_in_their_span():
+    rows = np.random.default_rng(0).normal(size=(40, 90)).astype(np.float32)
+    axes = np.linalg.svd(rows, full_matrices=False)[2].T
+    centers, own = kmeans(rows, 8, np.random.RandomState(3))
+    expected, same = kmeans(rows @ axes, 8, np.random.RandomState(3))
+    np.testing.assert_allclose(centers, expected @ axes.T, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(own, same)
+
+
 def test_centers_without_rows_stay():
     rows = np.repeat(np.float32([[3, 1], [5, -2]]), 3, axis=0)
     centers, own = kmeans(rows, 4, np.random.RandomState(0))

@@ -1,6 +1,8 @@
 """Rows of unit length against plain division, at every magnitude."""
 
 import numpy as np
+import pandas as pd
+import pyarrow
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,7 +11,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
 from skhash import AdditiveQuantizer, ITQHash
-from skhash.utils.arrays import is_checked, unit_rows
+from skhash.utils.arrays import check_array, is_checked, unit_rows
 
 
 @each("norm", ["l1", "l2"])
@@ -58,3 +60,11 @@ def test_a_row_is_checked_as_many_are(estimator):
             estimator.transform(row)
     assert_array_equal(estimator.transform(X[:1]), estimator.transform(X)[:1])
     assert is_checked(object(), X)  # without n_features_in_, any width passes
+
+
+def test_float64_is_kept_in_all_kinds_of_columns():
+    frame = pd.DataFrame({"a": [0.1, 1 / 3], "b": [1.0, 2.0]})
+    kinds = [frame.astype(kind) for kind in ("double[pyarrow]", "Float64", object)]
+    for form in (*kinds, kinds[-1].to_numpy(), pyarrow.Table.from_pandas(frame)):
+        found = check_array(form, dtype=[np.float32, np.float64])
+        assert_array_equal(found, frame.to_numpy(), strict=True)

@@ -30,7 +30,7 @@ from skhash.utils.parameters import (
     ShareBelow1,
     with_parameters,
 )
-from skhash.utils.torch import seeded_generator
+from skhash.utils.torch import seeded_generator, torch_as_imported
 
 
 @with_parameters(kw_only=True)
@@ -271,6 +271,7 @@ class StochasticAutoencoderHash(MLPLogitsMixin, BaseNeuralHasher):
             decoded[rows] = likelihood.mean(outputs).numpy()
         return decoded
 
+    @torch_as_imported()
     def bound(self, X, *, n_samples=100, random_state=None) -> np.ndarray:
         """Estimate the evidence bound of each row, a lower bound of log p(x).
 

@@ -24,6 +24,7 @@ from skhash.utils.arrays import check_array
 from skhash.utils.chunks import dense_rows
 from skhash.utils.lazy import torch
 from skhash.utils.parameters import Count, NotNegative, Positive, with_parameters
+from skhash.utils.torch import torch_as_imported
 
 
 @with_parameters(kw_only=True)
@@ -359,6 +360,7 @@ class SGHEncoder(LinearDecoderMixin, LinearLogitsMixin, BaseNeuralHasher):
 
         return self._by_chunks(X, slopes) + (1 + self.latent_scale_intercept_)
 
+    @torch_as_imported()
     def free_energy(self, X) -> np.ndarray:
         """Return the Helmholtz free energy of each row, an upper bound of -log p(x).
 

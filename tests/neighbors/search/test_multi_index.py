@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
-from cases import each
+from cases import each, memory_below
 from numpy.testing import assert_array_equal
 from searches import assert_same, brute_within, clustered, made, within, words_of
 
@@ -92,23 +91,16 @@ def test_a_crowd_of_equal_codes_takes_no_room_but_for_k(monkeypatch):
     tables = made(MultiIndex, words, 64)
     queries = np.zeros((50, 1), dtype=np.uint64)
     tables.find(queries, 0, k, 1)  # compiles
-    tracemalloc.start()
-    try:
-        _, positions, _ = tables.find(queries, 0, k, 1)
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert_array_equal(positions.reshape(50, k), np.tile(np.arange(k), (50, 1)))
     # Not 50 answers of n codes each, but the room and one of these.
-    assert most < 8 * (2**16 + 2 * n)
+    with memory_below(8 * (2**16 + 2 * n)):
+        _, positions, _ = tables.find(queries, 0, k, 1)
+    assert_array_equal(positions.reshape(50, k), np.tile(np.arange(k), (50, 1)))
 
 
 def test_the_memory_of_tables_of_long_codes_is_known_before():
     tables = MultiIndex(words_of(clustered(500, 1024)), 1024)
-    tracemalloc.start()
-    tables.make()
-    assert tracemalloc.get_traced_memory()[1] < 1.5 * tables.bytes_to_make()
-    tracemalloc.stop()
+    with memory_below(1.5 * tables.bytes_to_make()):
+        tables.make()
 
 
 def test_cost_grows_with_the_radius_and_with_crowds():
