@@ -15,8 +15,9 @@ figures 4 and 5 are of all that are there.
 The first three run on Fashion-MNIST, "mips" on GloVe's word vectors as they are, not of
 unit length; ``--files`` names another data set. "mips_images" has the inner products of
 images, which have columns enough for every method, "scales" images of random strength,
-whose neighbours are those of the images themselves (section E.1), and "coding" bits as
-0/1 and -1/+1 (section E.3). Codes are searched in up to three ways: by
+whose neighbours are those of the images themselves (section E.1), "labels" has pairs
+of rows with known labels (section E.2), and "coding" bits as 0/1 and -1/+1 (section
+E.3). Codes are searched in up to three ways: by
 Hamming distance, in expectation over the order of equally near codes ("Hamming"); by
 uncompressed queries against what the codes decode to ("asymmetric"), where codes of
 methods without a decoder get the one of least squares; and the same with codes refined
@@ -158,6 +159,21 @@ def coded_recall(data, arguments):
     yield from variants(CODINGS, data, truth, arguments)
 
 
+def labeled_precision(data, arguments):
+    """Yield the precision of codes learned with the labels of some training rows."""
+    for seed, n_bits in product(arguments.seeds, arguments.bits):
+        order = np.random.default_rng(seed).random(len(data.train))
+        for share in (0, 0.01, 0.1):
+            pairs = {"pairs": "labels"} if share else {}
+            encoder = SGHEncoder(n_bits, random_state=seed, **pairs)
+            encoder.fit(data.train, np.where(order < share, data.train_labels, -1))
+            labels = data.query_labels, data.database_labels
+            codes = map(encoder.transform_packed, (data.query, data.database))
+            found = metrics.mean_average_precision_score(*codes, *labels, packed=True)
+            case = {"method": f"{share:.0%} of the labels", "search": "Hamming"}
+            yield {**case, "bits": n_bits, "seed": seed, "mAP": float(found)}
+
+
 def variants(kinds, data, truth, arguments):
     for seed, n_bits in product(arguments.seeds, arguments.bits):
         for name, params in kinds.items():
@@ -250,6 +266,7 @@ FIGURES = {
     "mips": partial(recalls, metric="inner_product"),
     "mips_images": partial(recalls, metric="inner_product"),
     "scales": scaled_recall,
+    "labels": labeled_precision,
     "coding": coded_recall,
 }
 
@@ -322,6 +339,7 @@ TABLES = {
     "Largest inner products, recall 10@100": ("mips", "10@100"),
     "Largest inner products of images, recall 10@100": ("mips_images", "10@100"),
     "Scales, recall 10@100": ("scales", "10@100"),
+    "Labels of some rows, mean average precision": ("labels", "mAP"),
     "Bits as 0/1 and -1/+1, recall 10@100": ("coding", "10@100"),
 }
 PICTURES = {
@@ -354,9 +372,12 @@ def show(arguments):
 def measure(figure, arguments):
     """Measure a figure, and keep it in a file after each row."""
     data = load(figure, arguments.files, arguments.data_home)
-    parts = data.train, data.database, data.query
+    rows = data.train, data.database, data.query
     sizes = arguments.train_rows, arguments.database_rows, N_QUERIES
-    data = RetrievalData(data.name, data.metric, *map(sample, parts, sizes))
+    labels = [data.train_labels, data.database_labels, data.query_labels]
+    if labels[0] is not None:
+        labels = [sample(y, n) for y, n in zip(labels, sizes, strict=True)]
+    data = RetrievalData(data.name, data.metric, *map(sample, rows, sizes), *labels)
     about = (
         f"{data.name}: {len(data.database):,} x {data.database.shape[1]}, "
         f"{len(data.query):,} queries, at most {arguments.train_rows:,} training rows"
