@@ -259,11 +259,11 @@ class BaseHasher(SaveMixin, CodesOutMixin, BaseEstimator, metaclass=ABCMeta):
         rowwise = self._rowwise and in_memory
         encoded = np.empty((X.shape[0], width), dtype=dtype)
 
-        @np.errstate(over="ignore", invalid="ignore")  # of logits, which are checked
         def encode(rows):
             chunk = X[rows]
             as_it_is = rowwise and not self.normalize
-            logits = self._logits(chunk if as_it_is else self._prepare(chunk))
+            with np.errstate(over="ignore", invalid="ignore"):  # logits are checked
+                logits = self._logits(chunk if as_it_is else self._prepare(chunk))
             self._check_computed(logits, chunk)
             encoded[rows] = convert(logits)
 
