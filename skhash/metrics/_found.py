@@ -26,7 +26,7 @@ def found_average_precision(
     exclude_self : bool, default=False
         Whether query i is row i of the database, and was not to be found.
     """
-    n_queries, n_database = np.shape(query_labels)[0], len(database_labels)
+    n_queries, n_database = (np.shape(y)[0] for y in (query_labels, database_labels))
     wanted, classes, masks, _ = encode_labels(
         query_labels, database_labels, n_queries, n_database
     )

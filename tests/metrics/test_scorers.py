@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import sklearn
 from cases import each
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -405,6 +406,10 @@ def test_a_search_that_compares_vectors_is_scored_by_them(digits):
         make_neighbor_recall_scorer(n_neighbors=10, n_retrieved=200)(search, X)
     by_codes = HashedNeighbors(Signs(4)).fit(X[:150], y[:150])
     assert retrieval_scorer(by_codes, X[150:], y[150:]) < expected - 0.1
+    score = retrieval_scorer(by_codes, X[:150], y[:150])
+    columns = sparse.csr_array(np.eye(10, dtype=int)[y[:150]])
+    by_codes.fit(X[:150], columns)
+    assert retrieval_scorer(by_codes, X[:150], columns) == score
 
 
 def test_an_index_with_other_distances_is_scored_by_them(monkeypatch):

@@ -203,7 +203,7 @@ def test_the_score_is_that_of_what_is_found(data, labels, rerank):
             for own in (y, query_labels)
         )
     search = HashedNeighbors(QUANTIZER, rerank=rerank, vectors=bool(rerank))
-    search.fit(data.database, y)
+    search.fit(data.database, y if labels == "classes" else sparse.csc_array(y))
     search.remove([3, 5])
     k = rerank or len(y) - 2
     found = search.kneighbors(data.query, k, return_distance=False)

@@ -1,6 +1,7 @@
 """Columns beside the codes, and removal of a query from its answer."""
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_consistent_length
 
 from skhash.utils.arrays import check_array
@@ -10,6 +11,7 @@ def read_labels(X, y):
     """Return validated labels of the codes `X`, or None."""
     if y is None:
         return None
+    y = y.toarray() if sparse.issparse(y) else y
     y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
     check_consistent_length(X, y)
     # As data frames hold strings.
