@@ -8,7 +8,7 @@ from functools import wraps
 
 @contextmanager
 def memory_below(limit):
-    """Fail if the block has more than so many bytes at a time."""
+    """Fail if Python allocates `limit` bytes or more at a time in the block."""
     tracemalloc.start()
     try:
         yield
